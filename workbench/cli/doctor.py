@@ -1,0 +1,71 @@
+"""``workbench doctor``: prints what `workbench.doctor` found."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from workbench import doctor
+from workbench.doctor import Check, DoctorReport
+from workbench.errors import EnvironmentFault
+
+_STYLES = {"ok": "green", "warning": "yellow", "fault": "bold red"}
+
+
+def run_doctor(*, json_to: str | None, quiet: bool) -> int:
+    """Examine this machine and print one line a check, with the remedy below where there is one.
+
+    Args:
+        json_to: ``-`` for JSON alone on stdout, a file name for JSON in that file besides the lines, None for lines only.
+        quiet: Print only warnings and faults.
+
+    Returns:
+        Exit code: 0, or 1 if a fault was found.
+
+    Raises:
+        EnvironmentFault: The JSON file cannot be written.
+    """
+    report = doctor.examine()
+    if json_to is not None:
+        _write_json(report, json_to)
+    if json_to != "-":
+        print_report(report, Console(markup=False, highlight=False), quiet=quiet)
+    return 0 if report.healthy else 1
+
+
+def print_report(report: DoctorReport, console: Console, *, quiet: bool) -> None:
+    """Print the checks to `console`; text that came from the environment is shown as it is, without markup."""
+    shown = [check for check in report.checks if not quiet or check.status != "ok"]
+    width = max((len(check.name) for check in report.checks), default=0)
+    for check in shown:
+        console.print(_line(check, width), soft_wrap=True)
+    faults = sum(check.status == "fault" for check in report.checks)
+    if not quiet:
+        console.print(Text("No faults found." if faults == 0 else f"{faults} fault{'' if faults == 1 else 's'} found."))
+
+
+def _line(check: Check, width: int) -> Text:
+    line = Text.assemble((f"{check.status:<8}", _STYLES[check.status]), f"{check.name:<{width}}  ", _printable(check.value))
+    if check.remedy:
+        line.append(f"\n{'':<{10 + width}}-> {_printable(check.remedy)}")
+    return line
+
+
+def _printable(text: str) -> str:
+    """Without control characters, which a variable of the environment may hold and a terminal would obey."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def _write_json(report: DoctorReport, json_to: str) -> None:
+    text = json.dumps(report.to_dict(), indent=2) + "\n"
+    if json_to == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(json_to).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise EnvironmentFault(f"{json_to} cannot be written: {error.strerror}.", "Give another file to --json.") from error

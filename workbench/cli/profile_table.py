@@ -1,0 +1,111 @@
+"""Owns the profile as the old debug runtime printed it, with links and totals added; it computes no times."""
+
+from __future__ import annotations
+
+import heapq
+
+from rich.console import Group, RenderableType
+
+from workbench.cli import formats
+from workbench.cli.grid import Column, Drawing, Grid, Line, Sentence
+from workbench.links import difference_note
+from workbench.records.profile import Profile, Row
+
+HOTTEST_ROWS = 40
+
+_BAR_WIDTH = 8
+_COLUMNS = (
+    Column("Row", priority=0, right=True),
+    Column("Node Name", priority=0, least=24),
+    Column("Ops", priority=6, least=12),
+    Column("Time(us)", priority=1, right=True),
+    Column("Time(%)", priority=2, right=True),
+    Column("", priority=5, style="cyan"),
+    Column("Shape", priority=4, least=16),
+    Column("Inputs", priority=11, right=True),
+    Column("Outputs", priority=12, right=True),
+    Column("Dtype", priority=10, least=7),
+    Column("GFLOP/s", priority=9, right=True),
+    Column("Origins", priority=8, least=20),
+    Column("Task", priority=7, least=24),
+    Column("Flags", priority=3),
+)
+
+
+def profile_table(profile: Profile, *, width: int | None = None, all_rows: bool = False) -> RenderableType:
+    """The rows in execution order, then the totals and what a reader must know.
+
+    Args:
+        profile: What to show.
+        width: Columns of the terminal to use at most; None for all.
+        all_rows: Show every row; otherwise the hottest 40, and the others as one line.
+    """
+    shown = profile.rows if all_rows else _hottest_rows(profile)
+    largest_us = max((row.time_us or 0.0 for row in profile.rows), default=0.0)
+    grid = Grid(columns=_COLUMNS, lines=tuple(_line(row, largest_us) for row in shown), width=width)
+    sentences = [("dim", words) for words in _hidden_rows(profile, shown)]
+    sentences += [("bold", words) for words in _totals(profile)]
+    sentences += [("", words) for words in (difference_note(profile),) if words]
+    sentences += [("yellow", f"not measured: {profile.unmeasured}")] if profile.unmeasured else []
+    sentences += [("yellow", f"note: {note}") for note in profile.notes]
+    return Group(grid, *(Sentence(words, style=style, width=width) for style, words in sentences))
+
+
+def row_bar(value: float | None, largest: float) -> Drawing:
+    """A bar for a value beside the largest of its column, which fills the cell."""
+    share = (value or 0.0) / largest if largest > 0 else 0.0
+    return Drawing(*(formats.bar(share, width=_BAR_WIDTH, ascii_only=ascii_only) for ascii_only in (False, True)))
+
+
+def _line(row: Row, largest_us: float) -> Line:
+    first = str(row.origins[0]) if row.origins else ""
+    broken = bool(row.nan_count or row.inf_count)
+    return Line(
+        cells=(
+            str(row.row),
+            row.node_name,
+            ", ".join(row.ops),
+            formats.microseconds(row.time_us),
+            formats.percent(row.time_percent),
+            row_bar(row.time_us, largest_us),
+            row.shape,
+            str(row.inputs),
+            str(row.outputs),
+            row.dtype,
+            formats.gflops(row.gflops),
+            f"{first} +{len(row.origins) - 1}" if len(row.origins) > 1 else first,
+            row.task or "",
+            formats.flags(nan_count=row.nan_count, inf_count=row.inf_count, untunable=bool(row.untunable and row.task)),
+        ),
+        style="red" if broken else "dim" if row.untunable else "",
+    )
+
+
+def _hottest_rows(profile: Profile) -> tuple[Row, ...]:
+    """The hottest rows in execution order: by time, or by FLOP where nothing was measured."""
+    hottest = heapq.nsmallest(HOTTEST_ROWS, profile.rows, key=lambda row: (-(row.time_us or 0.0), -(row.flop or 0), row.row))
+    return tuple(sorted(hottest, key=lambda row: row.row))
+
+
+def _hidden_rows(profile: Profile, shown: tuple[Row, ...]) -> list[str]:
+    """What the rows left out amount to."""
+    seen = {row.row for row in shown}
+    hidden = [row for row in profile.rows if row.row not in seen]
+    if not hidden:
+        return []
+    rows = f"… {len(hidden):,} row{'' if len(hidden) == 1 else 's'}"
+    percents = [row.time_percent or 0.0 for row in hidden]
+    if profile.unmeasured:
+        return [f"{rows} of fewer FLOP (all rows: --all)"]
+    return [f"{rows} below {formats.above(max(percents))} % each, together {sum(percents):.1f} % (all rows: --all)"]
+
+
+def _totals(profile: Profile) -> list[str]:
+    totals = []
+    if profile.rows_us is not None:
+        source = f" (medians of {profile.repeats} runs, {profile.threads} threads)" if profile.repeats else ""
+        totals.append(f"sum of {len(profile.rows):,} rows: {formats.microseconds(profile.rows_us)} us{source}")
+    if profile.total_us is not None:
+        spread = f" ± {formats.microseconds(profile.total_us_iqr)} us (median ± IQR)" if profile.total_us_iqr is not None else " (median)"
+        totals.append(f"end to end: {formats.microseconds(profile.total_us)} us{spread}")
+    return totals

@@ -1,0 +1,60 @@
+"""Owns rows and tasks as CSV: the old debug runtime's columns first, safe to open in a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+
+from workbench.escaping import plain
+from workbench.records.profile import Profile, Row, Task
+
+ROW_COLUMNS = (
+    *("Node Name", "Ops", "Time(us)", "Time(%)", "Shape", "Inputs", "Outputs"),
+    *("Row", "Dtype", "Time IQR(us)", "FLOP", "GFLOP/s", "Origins", "Kernel", "Task", "Untunable", "NaN", "Inf"),
+)
+TASK_COLUMNS = ("Task", "Name", "Ops", "Kernels", "Weight", "Rows", "Time(us)", "Time(%)", "FLOP", "Space Size", "Shapes", "Untunable")
+
+_LONGEST_CELL = 32_000  # spreadsheets refuse cells above 32,767 characters
+_FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last four are full-width forms
+
+_Value = str | int | float | None
+
+
+def profile_csv(profile: Profile) -> str:
+    """All rows in execution order; an unknown value is an empty cell."""
+    return _csv(ROW_COLUMNS, (_row(row) for row in profile.rows))
+
+
+def tasks_csv(profile: Profile) -> str:
+    """All tasks in order of their first row; an unknown value is an empty cell."""
+    return _csv(TASK_COLUMNS, (_task(task) for task in profile.tasks))
+
+
+def _csv(columns: tuple[str, ...], lines: Iterable[tuple[_Value, ...]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_safe(value) if isinstance(value, str) else value for value in line] for line in lines)
+    return text.getvalue()
+
+
+def _safe(text: str) -> str:
+    """The text on one line, and never a formula."""
+    shown = plain(text, _LONGEST_CELL)
+    return f"'{shown}" if shown.lstrip().startswith(_FORMULA_STARTS) else shown
+
+
+def _row(row: Row) -> tuple[_Value, ...]:
+    return (
+        *(row.node_name, ", ".join(row.ops), row.time_us, row.time_percent, row.shape, row.inputs, row.outputs),
+        *(row.row, row.dtype, row.time_us_iqr, row.flop, row.gflops, "; ".join(map(str, row.origins)), row.kernel, row.task),
+        *(row.untunable, row.nan_count, row.inf_count),
+    )
+
+
+def _task(task: Task) -> tuple[_Value, ...]:
+    return (
+        *(task.task, task.name, ", ".join(task.ops), ", ".join(task.kernels), task.weight, ", ".join(map(str, task.rows))),
+        *(task.time_us, task.time_percent, task.flop, task.space_size, "; ".join(task.shapes), task.untunable),
+    )

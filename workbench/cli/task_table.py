@@ -1,0 +1,100 @@
+"""Owns the table of tasks and the summary of a selection; it neither ranks nor chooses tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.console import Group, RenderableType
+
+from workbench.cli import formats
+from workbench.cli.grid import Column, Drawing, Grid, Line, Sentence
+from workbench.cli.profile_table import row_bar
+from workbench.records.profile import Profile, Task
+from workbench.records.selection import Selection
+from workbench.selection import covered_share, forecast_speedup, hottest
+
+FORECAST_FACTOR = 2.0
+
+_TICK = Drawing("✔", "x")
+_COLUMNS = (
+    Column("", priority=0, style="green"),
+    Column("Task", priority=0, least=24),
+    Column("Name", priority=10, least=16),
+    Column("Weight", priority=2, right=True),
+    Column("Time(us)", priority=1, right=True),
+    Column("Time(%)", priority=3, right=True),
+    Column("", priority=4, style="cyan"),
+    Column("FLOP", priority=6, right=True),
+    Column("Space", priority=7, right=True),
+    Column("Shapes", priority=9, least=16),
+)
+_REASON = Column("Cannot be tuned", priority=8, least=16)
+_EXTRA_PRIORITY = 5
+
+
+def task_table(
+    profile: Profile,
+    selection: Selection | None = None,
+    *,
+    width: int | None = None,
+    extra: Mapping[str, Mapping[str, str]] | None = None,
+) -> RenderableType:
+    """All tasks, hottest first, the ticked ones marked.
+
+    Args:
+        profile: Whose tasks to show.
+        selection: The ticked ones.
+        width: Columns of the terminal to use at most; None for all.
+        extra: More columns by title, each with a text by task identifier, e.g. the state of a search.
+    """
+    extra = extra or {}
+    ticked = {item.task for item in selection.tasks} if selection else set()
+    columns = (*_COLUMNS, *(Column(title, priority=_EXTRA_PRIORITY, least=8) for title in extra), _REASON)
+    tasks = hottest(profile)
+    largest_us = max((task.time_us or 0.0 for task in tasks), default=0.0)
+    lines = [
+        Line(
+            cells=(
+                _TICK if task.task in ticked else "",
+                *_cells(task, largest_us),
+                *(texts.get(task.task, "") for texts in extra.values()),
+                task.untunable,
+            ),
+            style="dim" if task.untunable else "",
+        )
+        for task in tasks
+    ]
+    notes = [Sentence(f"not measured: {profile.unmeasured}", style="yellow", width=width)] if profile.unmeasured else []
+    return Group(Grid(columns=columns, lines=tuple(lines), width=width), *notes)
+
+
+def selection_summary(profile: Profile, selection: Selection, *, width: int | None = None) -> RenderableType:
+    """How many tasks are ticked, by which rule, what share they cover, and what making them faster brings.
+
+    Raises:
+        SelectionError: The selection names a task that the profile does not have.
+    """
+    share = covered_share(profile, selection)
+    number = f"{len(selection.tasks)} of {len(profile.tasks)} tasks ticked ({len(selection.rows)} rows)"
+    measured = profile.rows_us is not None and not profile.unmeasured
+    yardstick = "the rows' time" if measured else "the FLOP (not measured)"
+    covering = f", covering {100 * share:.3g} % of {yardstick}" if share is not None else ""
+    sentences = [f"{number}{covering}", f"rule: {selection.rule}"]
+    if measured and share is not None:
+        speedup = forecast_speedup(profile, selection, FORECAST_FACTOR)
+        sentences.append(f"if {FORECAST_FACTOR:g}x faster: model {speedup:.2f}x")
+    return Group(*(Sentence(words, width=width) for words in sentences))
+
+
+def _cells(task: Task, largest_us: float) -> tuple[str | Drawing, ...]:
+    return (
+        task.task,
+        task.name,
+        str(task.weight),
+        formats.microseconds(task.time_us),
+        formats.percent(task.time_percent),
+        row_bar(task.time_us, largest_us),
+        formats.operations(task.flop),
+        formats.count(task.space_size),
+        ", ".join(task.shapes),
+    )

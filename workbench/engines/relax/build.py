@@ -1,0 +1,60 @@
+"""Compiles a lowered module, and refuses results that would not run where they should."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.s_tir import dlight
+
+from workbench.errors import EnvironmentFault
+from workbench.escaping import plain
+
+_GPU_DEFAULTS = (
+    dlight.gpu.Matmul,
+    dlight.gpu.GEMV,
+    dlight.gpu.Reduction,
+    dlight.gpu.GeneralReduction,
+    dlight.gpu.Fallback,
+)
+
+
+@dataclass(frozen=True)
+class Built:
+    """An executable, and the device it is for."""
+
+    executable: Any
+    device: tvm.runtime.Device
+
+
+def with_default_schedules(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
+    """Give every kernel without a schedule dlight's default one where the target is a GPU.
+
+    On a GPU a kernel without thread bindings would be compiled, without a word, for the host. On a CPU an unscheduled kernel is what
+    stock TVM runs: it stays as it is.
+    """
+    if target.kind.name != "cuda":
+        return module
+    with target:
+        return dlight.ApplyDefaultSchedule(*(rule() for rule in _GPU_DEFAULTS))(module)
+
+
+def build(module: tvm.IRModule, target: tvm.target.Target) -> Built:
+    """Compile a lowered module with default schedules where it has none.
+
+    Raises:
+        EnvironmentFault: Code generation fails, or a CUDA target yields no CUDA code.
+    """
+    try:
+        executable = relax.build(with_default_schedules(module, target), target)
+    except Exception as error:  # code generation raises any class of error
+        raise EnvironmentFault(f"TVM cannot compile the model: {plain(str(error).strip(), 400)}", "See workbench doctor; -v shows TVM's own text.") from error
+    if target.kind.name == "cuda" and not _has_import(executable.mod, "cuda"):
+        raise EnvironmentFault("The compiled module holds no CUDA code.", "Check the target's arch with workbench doctor.")
+    return Built(executable=executable, device=tvm.device(target.kind.name if target.kind.name != "llvm" else "cpu", 0))
+
+
+def _has_import(module: Any, kind: str) -> bool:
+    return any(item.kind == kind or _has_import(item, kind) for item in module.imports)

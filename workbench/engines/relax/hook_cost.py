@@ -1,0 +1,70 @@
+"""What the VM's instrument costs per call, measured on kernels that do nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+_CALLS = 40
+_RUNS = 5
+_FEW, _MANY = 1, 9
+
+
+@dataclass(frozen=True)
+class HookCost:
+    """Time between the instrument's two calls around a kernel that does nothing, as a line over its number of arguments."""
+
+    base_us: float
+    per_argument_us: float
+
+    def at(self, arguments: int) -> float:
+        """Cost in us at a call with so many arguments."""
+        return self.base_us + self.per_argument_us * arguments
+
+
+def measure_hook_cost(time_calls: Callable[[relax.VirtualMachine, list[Any]], list[tuple[int, int]]], device: tvm.runtime.Device) -> HookCost:
+    """Fit the cost of the instrument.
+
+    Args:
+        time_calls: Runs ``main`` of a VM with some arguments under the instrument; returns the number of arguments and the time in ns of
+            each kernel call.
+        device: Where the profiled model runs; on a GPU the instrument's synchronisation is part of its cost.
+    """
+    host = tvm.target.Target({"kind": "llvm"})
+    machine = relax.VirtualMachine(relax.build(_null_module(), host), tvm.cpu())
+    argument = tvm.runtime.tensor(np.zeros(1, dtype=np.float32))
+    samples: dict[int, list[int]] = {}
+    for _ in range(_RUNS):
+        for count, elapsed_ns in time_calls(machine, [argument]):
+            samples.setdefault(count, []).append(elapsed_ns)
+    del device
+    (few, few_us), (many, many_us) = ((count, float(np.median(values)) / 1e3) for count, values in sorted(samples.items()))
+    slope = max((many_us - few_us) / (many - few), 0.0)
+    return HookCost(base_us=max(few_us - slope * few, 0.0), per_argument_us=slope)
+
+
+def _null_module() -> tvm.IRModule:
+    """A module that calls kernels which do nothing, some with few arguments and some with many."""
+    tensor = relax.TensorType([1], "float32")
+    builder = relax.BlockBuilder()
+    data = relax.Var("data", tensor)
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            value: Any = data
+            for inputs in (_FEW, _MANY):
+                kernel = builder.add_func(_null_kernel(inputs), f"null_{inputs}")
+                for _ in range(_CALLS):
+                    value = builder.emit(relax.op.call_tir(kernel, [value] * inputs, tensor))
+            result = builder.emit_output(value)
+        builder.emit_func_output(result)
+    return builder.get()
+
+
+def _null_kernel(inputs: int) -> tvm.tirx.PrimFunc:
+    buffers = [tvm.tirx.decl_buffer((1,), "float32", name=f"b{index}") for index in range(inputs + 1)]
+    return tvm.tirx.PrimFunc(buffers, tvm.tirx.Evaluate(0))

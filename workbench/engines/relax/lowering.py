@@ -1,0 +1,225 @@
+"""From a program to kernels: the one lowered module that profile, tasks, tuning and application share.
+
+The lowering is a list of named steps. A step is a function of the module; which steps ran is recorded in the session's manifest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from workbench.engines.relax.batch_norm import simplify_batch_norm
+from workbench.engines.relax.fold import fold_constants
+from workbench.engines.relax.fusion_trace import trace_fusion
+from workbench.engines.relax.naming import origin_indices
+from workbench.engines.relax.origins import OriginTable
+from workbench.engines.relax.program import Program
+from workbench.engines.relax.rewriting import Binding, Scope, bindings_of, check_straight_line, operator_name, rewrite_main
+from workbench.errors import ModelError
+from workbench.escaping import plain
+from workbench.records.origin import Origin
+from workbench.records.profile import KernelCall
+
+Step = tuple[str, Callable[[tvm.IRModule], tvm.IRModule]]
+
+_NOT_LOWERED_IS_FINE = {"relax.call_tir", "relax.reshape", "relax.builtin.alloc_tensor", "relax.memory.view"}
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """The lowered module and what is known of it.
+
+    Attributes:
+        module: ``main`` takes the model's inputs, then the parameters; every kernel is a PrimFunc without a schedule.
+        parameters: Values of the parameters, in order.
+        calls: Kernel calls in execution order, with their origins.
+        ops: Operators fused into each called kernel, in order.
+        result_counts: Number of output tensors of each called kernel.
+        view_origins: Origins of what needs no kernel (a reshape becomes a VM builtin).
+        steps: Names of the steps that ran.
+    """
+
+    module: tvm.IRModule
+    parameters: tuple[Any, ...]
+    calls: tuple[KernelCall, ...]
+    ops: Mapping[str, tuple[str, ...]]
+    result_counts: Mapping[str, int]
+    view_origins: tuple[Origin, ...]
+    steps: tuple[str, ...]
+
+
+def simplification_steps() -> list[Step]:
+    """Steps on operators of the source model, before they become TIR."""
+    return [
+        ("straight_line", check_straight_line),
+        ("fold_constants", fold_constants),
+        ("simplify_batch_norm", simplify_batch_norm),
+        ("decompose", relax.transform.DecomposeOpsForInference()),
+        ("canonicalize", relax.transform.CanonicalizeBindings()),
+        ("fold_decomposed_constants", fold_constants),
+        ("fold_other_constants", relax.transform.FoldConstant()),
+        ("remove_dead_code", relax.transform.DeadCodeElimination()),
+    ]
+
+
+def legalization_steps() -> list[Step]:
+    """Steps that turn operators into calls of PrimFuncs."""
+    return [
+        ("legalize", relax.transform.LegalizeOps()),
+        ("annotate_patterns", relax.transform.AnnotateTIROpPattern()),
+        ("fold_legalized_constants", relax.transform.FoldConstant()),
+        ("remove_unused_kernels", relax.transform.DeadCodeElimination()),
+    ]
+
+
+def lower(program: Program, target: tvm.target.Target, *, fusion: bool, on_step: Callable[[str], None]) -> Lowered:
+    """Lower a program.
+
+    Args:
+        program: The imported model.
+        target: Where it will run; some legalisations depend on it.
+        fusion: False keeps one kernel per operator.
+        on_step: Told the name of each step before it runs.
+
+    Raises:
+        ModelError: A step or an operator fails; the message names it.
+    """
+    names: list[str] = []
+
+    def run(module: tvm.IRModule, steps: Sequence[Step]) -> tvm.IRModule:
+        for name, step in steps:
+            on_step(name)
+            names.append(name)
+            module = _run_step(name, step, module)
+        return module
+
+    with target:
+        unfused = run(program.module, [*simplification_steps(), *legalization_steps()])
+        _check_all_legalized(unfused, program.origins)
+        if fusion:
+            grouped = run(unfused, [("group", relax.transform.FuseOps())])
+            fused, groups = _name_groups(unfused, grouped, program.origins)
+            fused = run(fused, [("fuse", relax.transform.FuseTIR()), ("remove_unfused", relax.transform.DeadCodeElimination())])
+        else:
+            fused, groups = _name_groups(unfused, unfused, program.origins)
+        fused = run(fused, [("views", relax.transform.RewriteDataflowReshape()), ("remove_views", relax.transform.DeadCodeElimination())])
+    on_step("lift_parameters")
+    module, parameters = _lift_parameters(fused)
+    return _lowered(module, parameters, groups, steps=(*names, "lift_parameters"))
+
+
+def _run_step(name: str, step: Callable[[tvm.IRModule], tvm.IRModule], module: tvm.IRModule) -> tvm.IRModule:
+    try:
+        return step(module)
+    except ModelError:
+        raise
+    except Exception as error:  # TVM's passes raise any class of error
+        raise ModelError(f"The lowering step {name} failed: {plain(str(error).strip(), 400)}", "Run with -v for TVM's own text.") from error
+
+
+def _check_all_legalized(module: tvm.IRModule, origins: OriginTable) -> None:
+    indices = origin_indices(module["main"], origins)
+    missing = []
+    for binding in bindings_of(module["main"]):
+        operator = operator_name(binding.value)
+        if operator and operator not in _NOT_LOWERED_IS_FINE:
+            index = indices[binding.var]
+            missing.append(f"{operator} (from {plain(str(origins.origins[index])) if index is not None else 'the model'})")
+    if missing:
+        raise ModelError(f"TVM has no kernel for {len(missing)} operators: {', '.join(sorted(set(missing)))}.", "Replace them in the model.")
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Source operators and kernels' operators behind one binding of the fused ``main``."""
+
+    origins: tuple[Origin, ...]
+    ops: tuple[str, ...]
+
+
+def _name_groups(unfused: tvm.IRModule, grouped: tvm.IRModule, table: OriginTable) -> tuple[tvm.IRModule, dict[str, _Group]]:
+    """Give each binding of the grouped ``main`` a name of its own; return the module and what is behind each name."""
+    indices = origin_indices(unfused["main"], table)
+    values = {binding.var: binding.value for binding in bindings_of(unfused["main"])}
+    order = {variable: position for position, variable in enumerate(values)}
+    members = trace_fusion(unfused, grouped)
+    operators = _operator_names(unfused)
+    groups: dict[str, _Group] = {}
+
+    def rename(binding: Binding, scope: Scope) -> Any:
+        del scope
+        binding.name = f"r{len(groups)}_"
+        found = sorted((variable for variable in members[binding.var] if variable in order), key=order.__getitem__)
+        origins = dict.fromkeys(indices[variable] for variable in found)
+        groups[binding.name] = _Group(
+            origins=tuple(table.origins[index] for index in origins if index is not None),
+            ops=tuple(operators[_callee(values[variable])] for variable in found if _callee(values[variable]) in operators),
+        )
+        return binding.value
+
+    return rewrite_main(grouped, rename), groups
+
+
+def _callee(value: Any) -> str:
+    """Name of the PrimFunc that an expression calls; empty if it calls none."""
+    return str(value.args[0].name_hint) if operator_name(value) == "relax.call_tir" else ""
+
+
+def _operator_names(module: tvm.IRModule) -> dict[str, str]:
+    """Operator of each unfused PrimFunc: its name without the number that the block builder gave to repeated ones."""
+    names = {variable.name_hint for variable in module.functions}
+    known = {name.rpartition(".")[2] for name in tvm.ir.Op.list_op_names() if name.startswith("relax.")}
+    operators = {}
+    for name in names:
+        base = re.sub(r"\d+$", "", name)
+        operators[name] = name if name in known and base not in names else base
+    return operators
+
+
+def _lift_parameters(module: tvm.IRModule) -> tuple[tvm.IRModule, tuple[Any, ...]]:
+    """Make parameters of the constants in ``main``, so that the weights are no part of the module."""
+    lifted: dict[Any, Any] = {}
+    values: list[Any] = []
+
+    def lift(value: Any) -> Any:
+        if isinstance(value, tvm.ir.GenericConst) and isinstance(value.ty, relax.TensorType):
+            if value not in lifted:
+                lifted[value] = relax.Var(f"p{len(values)}", value.ty)
+                values.append(value.value)
+            return lifted[value]
+        if isinstance(value, relax.Tuple):
+            return relax.Tuple([lift(field) for field in value.fields])
+        if isinstance(value, relax.Call):
+            return relax.Call(value.op, [lift(argument) for argument in value.args], value.attrs, value.ty_args)
+        return value
+
+    def rewrite(binding: Binding, scope: Scope) -> Any:
+        del scope
+        return lift(binding.value)
+
+    return rewrite_main(module, rewrite, extra_parameters=lambda: list(lifted.values())), tuple(values)
+
+
+def _lowered(module: tvm.IRModule, parameters: tuple[Any, ...], groups: Mapping[str, _Group], *, steps: tuple[str, ...]) -> Lowered:
+    """Read the calls off the finished ``main``."""
+    calls: list[KernelCall] = []
+    ops: dict[str, tuple[str, ...]] = {}
+    results: dict[str, int] = {}
+    views: dict[Origin, None] = {}
+    for binding in bindings_of(module["main"]):
+        group = groups.get(binding.var.name[: binding.var.name.find("_") + 1], _Group((), ()))
+        kernel = _callee(binding.value)
+        if kernel:
+            calls.append(KernelCall(kernel=kernel, origins=group.origins))
+            ops.setdefault(kernel, group.ops)
+            results[kernel] = len(binding.var.ty.fields) if isinstance(binding.var.ty, relax.TupleType) else 1
+        elif operator_name(binding.value):
+            views.update(dict.fromkeys(group.origins))
+    return Lowered(
+        module=module, parameters=parameters, calls=tuple(calls), ops=ops, result_counts=results, view_origins=tuple(views), steps=steps
+    )

@@ -1,0 +1,24 @@
+"""The program: a model after import, before lowering."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import tvm
+
+from workbench.engines.relax.origins import OriginTable
+
+
+@dataclass(frozen=True)
+class Program:
+    """One IRModule whose ``main`` takes the model's inputs only (weights are constants), and where its bindings came from.
+
+    Attributes:
+        module: Relax module, not legalised; every binding of ``main`` carries an origin name (see `OriginTable`).
+        origins: The source operators the names refer to.
+        random_weights: True if the model's text carried no weights and random ones stand in for them.
+    """
+
+    module: tvm.IRModule
+    origins: OriginTable
+    random_weights: bool = False

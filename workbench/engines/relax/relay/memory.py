@@ -1,0 +1,45 @@
+"""The largest tensor that this machine may be asked to hold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from workbench.errors import ModelError
+
+_SHARE = 0.75
+
+
+def memory_limit() -> int:
+    """Three quarters of this machine's memory, in bytes."""
+    return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * _SHARE)
+
+
+def tensor_bytes(shape: Sequence[int], dtype: str) -> int:
+    """The size of a tensor."""
+    return prod(shape) * (2 if dtype == "bfloat16" else np.dtype(dtype).itemsize)
+
+
+def check_size(shape: Sequence[int], dtype: str, place: str) -> None:
+    """Refuse a tensor that cannot be held.
+
+    Raises:
+        ModelError: The tensor is larger than `memory_limit`.
+    """
+    check_total(tensor_bytes(shape, dtype), f"{place} has shape {tuple(shape)}, which")
+
+
+def check_total(size: int, what: str) -> None:
+    """Refuse an amount of data that cannot be held.
+
+    Raises:
+        ModelError: The amount is larger than `memory_limit`.
+    """
+    if size > memory_limit():
+        raise ModelError(
+            f"Relay text, {what} needs {size / 2**30:.1f} GiB; {memory_limit() / 2**30:.1f} GiB are the most that is used on this machine.",
+            "Use a smaller model or batch, or a machine with more memory.",
+        )

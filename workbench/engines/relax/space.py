@@ -1,0 +1,98 @@
+"""Size of MetaSchedule's search space for a kernel."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm.s_tir import meta_schedule
+
+_INTRINSICS = "tvm.s_tir.tensor_intrin"
+
+
+def prepare_intrinsics(target: tvm.target.Target) -> None:
+    """Register the tensor intrinsics that the target's default space needs, and no others.
+
+    Creating a ``TuneContext`` imports the intrinsics of every back end, which takes 13 s; a package of the same name without its
+    ``__init__`` lets the submodules be imported alone.
+    """
+    if _INTRINSICS not in sys.modules:
+        package = types.ModuleType(_INTRINSICS)
+        package.__path__ = [str(Path(tvm.__file__).parent / "s_tir" / "tensor_intrin")]
+        sys.modules[_INTRINSICS] = package
+    for name in ("x86", "arm_cpu") if target.kind.name == "llvm" else ():
+        importlib.import_module(f"{_INTRINSICS}.{name}")
+
+
+def space_size(function: tvm.tirx.PrimFunc, target: tvm.target.Target) -> int:
+    """Number of distinct schedules in the default space: over all sketches, the product of the alternatives of every decision.
+
+    Tilings are counted exactly (ordered factorisations with the innermost factor bounded), categorical choices too; a compute
+    location counts the loops of the consumer and its two special places, which is an upper bound.
+    """
+    module = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+    rules = "cuda" if target.kind.name == "cuda" else "from-target"  # the target's own CUDA rules need intrinsics that take 8 s to load
+    generator = meta_schedule.space_generator.PostOrderApply(sch_rules=rules, postprocs=rules, mutator_probs=rules)
+    context = meta_schedule.TuneContext(module, target=target, space_generator=generator, task_name="main", num_threads=1, rand_state=1)
+    return sum(math.prod(_alternatives(schedule)) for schedule in context.generate_design_space())
+
+
+def _alternatives(schedule: Any) -> list[int]:
+    """Number of alternatives of each decision of a sketch."""
+    counts = []
+    decisions = dict(schedule.trace.decisions.items())
+    for instruction in schedule.trace.insts:
+        kind = instruction.kind.name
+        if kind == "SamplePerfectTile":
+            extent = math.prod(int(factor) for factor in decisions[instruction])
+            counts.append(tilings(extent, int(instruction.attrs[0]), int(instruction.attrs[1])))
+        elif kind == "SampleCategorical":
+            counts.append(len(instruction.attrs[0]))
+        elif kind == "SampleComputeLocation":
+            counts.append(_compute_locations(schedule, instruction.inputs[0]))
+    return counts
+
+
+def _compute_locations(schedule: Any, block: Any) -> int:
+    """Loops of the block's consumer, or of the deepest nest where the sketch has inlined the block, plus root and inlining."""
+    try:
+        consumers = schedule.get_consumers(block)
+    except tvm.s_tir.ScheduleError:
+        consumers = schedule.get_child_blocks(schedule.get_sblock("root"))
+    return 2 + max((len(schedule.get_loops(consumer)) for consumer in consumers), default=0)
+
+
+@functools.cache
+def tilings(extent: int, parts: int, largest_innermost: int) -> int:
+    """Number of ordered factorisations of `extent` into `parts` factors of which the last is at most `largest_innermost`."""
+    if parts == 1:
+        return int(extent <= largest_innermost)
+    return sum(_factorisations(extent // last, parts - 1) for last in _divisors(extent) if last <= largest_innermost)
+
+
+@functools.cache
+def _factorisations(extent: int, parts: int) -> int:
+    """Number of ordered factorisations: for each prime power p^k, the ways to spread k over the parts, C(k + parts - 1, parts - 1)."""
+    ways = 1
+    remaining, prime = extent, 2
+    while remaining > 1:
+        if prime * prime > remaining:
+            prime = remaining
+        power = 0
+        while remaining % prime == 0:
+            remaining //= prime
+            power += 1
+        ways *= math.comb(power + parts - 1, parts - 1)
+        prime += 1
+    return ways
+
+
+def _divisors(extent: int) -> list[int]:
+    small = [divisor for divisor in range(1, math.isqrt(extent) + 1) if extent % divisor == 0]
+    return sorted({*small, *(extent // divisor for divisor in small)})

@@ -1,0 +1,242 @@
+"""What a profile says: rows, kernels, tasks, and the two kinds of total.
+
+The JSON forms are the contract of ``profile --json`` and ``tasks --json`` (docs/design.md, section 7).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from workbench.records.origin import Origin
+
+RUNTIME_ROW = "runtime"
+
+
+@dataclass(frozen=True)
+class TensorShape:
+    """Shape and dtype of one tensor, e.g. ``(1, 64, 56, 56)`` and ``float32``."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.shape))})"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One fused PrimFunc of the lowered program.
+
+    Attributes:
+        name: GlobalVar of the PrimFunc in the lowered module, which is also its symbol.
+        structural_hash: Hash of the PrimFunc by structure, its name left out; equal hashes are one task.
+        ops: Operators fused into it, in order, e.g. ``("conv2d", "add", "relu")``.
+        parameters: Shapes of its inputs.
+        results: Shapes of its outputs.
+        flop: Arithmetic operations of one call; None where the body cannot be counted.
+        space_size: Number of distinct schedules that the default search space holds, over all its sketches; None if untunable.
+        untunable: Why no schedule can be searched for it; empty if it can be tuned.
+    """
+
+    name: str
+    structural_hash: str
+    ops: tuple[str, ...]
+    parameters: tuple[TensorShape, ...]
+    results: tuple[TensorShape, ...]
+    flop: int | None
+    space_size: int | None
+    untunable: str = ""
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """One call of a kernel in execution order, before it is measured: a row without its time."""
+
+    kernel: str
+    origins: tuple[Origin, ...]
+
+
+@dataclass(frozen=True)
+class CallTime:
+    """Measured time of one call (or of all VM builtins together).
+
+    Attributes:
+        median_us: Median over the repeats.
+        iqr_us: Distance between the quartiles of the repeats.
+        repeats: Number of repeats behind the two.
+        nan_count: NaN values in the call's outputs; None where they were not looked at.
+        inf_count: Infinite values in the call's outputs.
+    """
+
+    median_us: float
+    iqr_us: float
+    repeats: int
+    nan_count: int | None = None
+    inf_count: int | None = None
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Result of running a program under the profiler.
+
+    Attributes:
+        calls: One time per kernel call, in execution order; empty if nothing could be measured.
+        runtime: Time of all ``vm.builtin.*`` calls of one run together.
+        builtins: Name and number of calls of the builtins behind `runtime`.
+        total: End-to-end time of whole runs without instrumentation.
+        hook_us: Cost of the instrumentation per call, measured on skipped kernels and already taken off the calls.
+        threads: Threads that ran the kernels.
+        unmeasured: Why there are no times; empty if there are.
+    """
+
+    calls: tuple[CallTime, ...]
+    runtime: CallTime | None
+    builtins: tuple[tuple[str, int], ...]
+    total: CallTime | None
+    hook_us: float
+    threads: int
+    unmeasured: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One call of a kernel in execution order: a line of the debug-runtime table.
+
+    Times are None where there was no device to measure on. ``task`` and ``kernel`` are None for the `runtime` row only.
+    """
+
+    row: int
+    node_name: str
+    ops: tuple[str, ...]
+    origins: tuple[Origin, ...]
+    time_us: float | None
+    time_us_iqr: float | None
+    time_percent: float | None
+    shape: str
+    dtype: str
+    inputs: int
+    outputs: int
+    flop: int | None
+    gflops: float | None
+    kernel: str | None
+    task: str | None
+    untunable: str = ""
+    nan_count: int | None = None
+    inf_count: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row as in ``profile --json``; origins as ``"<op> <name> (<place>)"``."""
+        values = {name.name: getattr(self, name.name) for name in fields(self)}
+        values["ops"] = list(self.ops)
+        values["origins"] = [str(origin) for origin in self.origins]
+        values["untunable"] = self.untunable or None
+        return values
+
+
+@dataclass(frozen=True)
+class Task:
+    """One distinct kernel to tune.
+
+    Attributes:
+        task: Identifier, stable across runs of the same model, target and version.
+        name: Name of the first kernel with this structure.
+        kernels: Names of all kernels with this structure.
+        weight: Number of rows that call it.
+        rows: Those rows.
+        time_us: Sum of the rows' medians.
+        flop: Arithmetic operations of one call.
+        space_size: Number of distinct schedules in the default search space.
+        shapes: Shapes of inputs, then outputs.
+        untunable: Why it cannot be tuned; empty if it can.
+    """
+
+    task: str
+    name: str
+    ops: tuple[str, ...]
+    kernels: tuple[str, ...]
+    weight: int
+    rows: tuple[int, ...]
+    time_us: float | None
+    time_percent: float | None
+    flop: int | None
+    space_size: int | None
+    shapes: tuple[str, ...]
+    untunable: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The task as in ``tasks --json``."""
+        values = {name.name: getattr(self, name.name) for name in fields(self)}
+        for name in ("ops", "kernels", "rows", "shapes"):
+            values[name] = list(values[name])
+        values["untunable"] = self.untunable or None
+        return values
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Task:
+        """The inverse of `to_dict`."""
+        known = {name.name: values[name.name] for name in fields(cls)}
+        for name in ("ops", "kernels", "rows", "shapes"):
+            known[name] = tuple(known[name])
+        known["untunable"] = values["untunable"] or ""
+        return cls(**known)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A model's rows and tasks on one target.
+
+    Attributes:
+        model: What the user called the model.
+        engine: ``relax`` or ``relay``.
+        target: Label of the target.
+        total_us: Median end-to-end time, measured without instrumentation.
+        total_us_iqr: Its spread.
+        rows_us: Sum of the rows, `runtime` included.
+        rows: In execution order; `runtime` last.
+        tasks: In order of their first row.
+        unmeasured: Why there are no times; empty if there are.
+        notes: What a reader must know, e.g. "random weights".
+        repeats: Repeats behind each row's median.
+        threads: Threads that ran the kernels.
+    """
+
+    model: str
+    engine: str
+    target: str
+    total_us: float | None
+    total_us_iqr: float | None
+    rows_us: float | None
+    rows: tuple[Row, ...]
+    tasks: tuple[Task, ...]
+    unmeasured: str = ""
+    notes: tuple[str, ...] = field(default_factory=tuple)
+    repeats: int = 0
+    threads: int = 0
+
+    @property
+    def kernel_rows(self) -> tuple[Row, ...]:
+        """The rows that call a kernel: all but `runtime`."""
+        return tuple(row for row in self.rows if row.kernel is not None)
+
+    def with_note(self, note: str) -> Profile:
+        """The same profile with one more note."""
+        return replace(self, notes=(*self.notes, note))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The profile as in ``profile --json``."""
+        return {
+            "model": self.model,
+            "engine": self.engine,
+            "target": self.target,
+            "measured": not self.unmeasured,
+            "unmeasured": self.unmeasured or None,
+            "total_us": self.total_us,
+            "total_us_iqr": self.total_us_iqr,
+            "rows_us": self.rows_us,
+            "repeats": self.repeats,
+            "threads": self.threads,
+            "notes": list(self.notes),
+            "rows": [row.to_dict() for row in self.rows],
+            "tasks": [task.to_dict() for task in self.tasks],
+        }
