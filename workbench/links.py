@@ -67,8 +67,8 @@ def build_profile(
         engine: Engine that lowered it.
         target: Label of the target.
         kernels: Distinct PrimFuncs of the lowered module.
-        calls: Calls of them in execution order.
-        measurement: Times of those calls, or why there are none.
+        calls: Calls of them in execution order, which `measurement` has the times of.
+        measurement: Those times, or why there are none.
         builtin_origins: Source operators that became VM builtins, not kernels.
         notes: What a reader must know.
 
@@ -84,13 +84,11 @@ def build_profile(
     called = [call.kernel for call in calls]
     groups = _groups(by_name, called, target=target)
     group_of = {kernel.name: group for group in groups for kernel in group.kernels}
-    node_names = _node_names(called, reserved=by_name)
     rows = [
-        _kernel_row(index, node_name, call=call, kernel=by_name[call.kernel], group=group_of[call.kernel], time=time, rows_us=rows_us)
-        for index, (node_name, call, time) in enumerate(zip(node_names, calls, times, strict=True))
+        _kernel_row(index, name, call=calls[index], kernel=by_name[called[index]], group=group_of[called[index]], time=times[index], rows_us=rows_us)
+        for index, name in enumerate(_node_names(called, reserved=by_name))
     ]
-    if measurement.builtins or measurement.runtime or (measurement.unmeasured and builtin_origins):
-        rows.append(_runtime_row(len(rows), measurement, builtin_origins=builtin_origins, rows_us=rows_us))
+    rows.extend(_runtime_row(len(rows), measurement, builtin_origins=builtin_origins, rows_us=rows_us))
     total = None if measurement.unmeasured else measurement.total
     return Profile(
         model=model,
@@ -181,28 +179,36 @@ def _groups(by_name: dict[str, Kernel], called: Sequence[str], *, target: str) -
     members: dict[str, dict[str, None]] = {}
     for name in [*called, *by_name]:
         members.setdefault(by_name[name].structural_hash, {})[name] = None
-    leads = [by_name[next(iter(names))] for names in members.values()]
-    identifiers = _task_ids(leads, target)
+    identifiers = _task_ids({structural_hash: next(iter(names)) for structural_hash, names in members.items()}, target=target)
     return [
-        _Group(task=task, kernels=tuple(by_name[name] for name in names), rows=tuple(rows.get(structural_hash, ())))
-        for task, (structural_hash, names) in zip(identifiers, members.items(), strict=True)
+        _Group(
+            task=identifiers[structural_hash],
+            kernels=tuple(by_name[name] for name in names),
+            rows=tuple(rows.get(structural_hash, ())),
+        )
+        for structural_hash, names in members.items()
     ]
 
 
-def _task_ids(leads: Sequence[Kernel], target: str) -> list[str]:
-    """Names for tasks that stay the same from run to run and are safe in shells and file names, whatever the letters' case."""
+def _task_ids(names: dict[str, str], *, target: str) -> dict[str, str]:
+    """Identifiers of tasks by structural hash: the same from run to run, and safe in shells and file names whatever the letters' case.
+
+    Args:
+        names: Name of each structure's first kernel.
+        target: Label of the target.
+    """
     taken: set[str] = set()
-    identifiers = []
-    for lead in leads:
-        digest = hashlib.sha256(f"{lead.structural_hash}\0{target}".encode("utf-8", "surrogatepass")).hexdigest()
-        stem = file_stem(lead.name, _ID_NAME_LENGTH)
+    identifiers = {}
+    for structural_hash, name in names.items():
+        digest = hashlib.sha256(f"{structural_hash}\0{target}".encode("utf-8", "surrogatepass")).hexdigest()
+        stem = file_stem(name, _ID_NAME_LENGTH)
         length = _ID_DIGEST_LENGTH
         while (identifier := f"{stem}-{digest[:length]}").lower() in taken:
             if length >= len(digest):
                 raise ValueError(f"two tasks have the identifier {identifier}")
             length += _ID_DIGEST_LENGTH
         taken.add(identifier.lower())
-        identifiers.append(identifier)
+        identifiers[structural_hash] = identifier
     return identifiers
 
 
@@ -229,9 +235,12 @@ def _kernel_row(index: int, node_name: str, *, call: KernelCall, kernel: Kernel,
     )
 
 
-def _runtime_row(index: int, measurement: Measurement, *, builtin_origins: Sequence[Origin], rows_us: float | None) -> Row:
+def _runtime_row(index: int, measurement: Measurement, *, builtin_origins: Sequence[Origin], rows_us: float | None) -> list[Row]:
+    """The row of all VM builtins together, if any are known."""
+    if not (measurement.builtins or measurement.runtime or (measurement.unmeasured and builtin_origins)):
+        return []
     time = None if measurement.unmeasured else measurement.runtime
-    return Row(
+    row = Row(
         row=index,
         node_name=RUNTIME_ROW,
         ops=(),
@@ -249,6 +258,7 @@ def _runtime_row(index: int, measurement: Measurement, *, builtin_origins: Seque
         task=None,
         untunable=BUILTINS_UNTUNABLE,
     )
+    return [row]
 
 
 def _task(group: _Group, rows: Sequence[Row], *, rows_us: float | None) -> Task:

@@ -102,9 +102,14 @@ def test_ascii_shortening_uses_three_dots() -> None:
 
 
 def test_only_both_ends_of_an_endless_name_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at = []
+    looked_at: list[int] = []
     piece = escaping._piece
-    monkeypatch.setattr(escaping, "_piece", lambda text, index, **options: looked_at.append(index) or piece(text, index, **options))
+
+    def watched(text: str, index: int, *, ascii_only: bool) -> str:
+        looked_at.append(index)
+        return piece(text, index, ascii_only=ascii_only)
+
+    monkeypatch.setattr(escaping, "_piece", watched)
 
     plain("ж" * 1_000_000, 60)
 

@@ -1,0 +1,5 @@
+"""Starts, watches and stops the worker of a session."""
+
+from workbench.kernel.worker_process import WorkerProcess
+
+__all__ = ["WorkerProcess"]

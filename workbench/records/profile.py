@@ -5,6 +5,7 @@ The JSON forms are the contract of ``profile --json`` and ``tasks --json`` (docs
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -133,6 +134,19 @@ class Row:
         values["untunable"] = self.untunable or None
         return values
 
+    def to_record(self) -> dict[str, Any]:
+        """The row as the store keeps it: as `to_dict`, with whole origins."""
+        return {**self.to_dict(), "origins": [origin.to_dict() for origin in self.origins]}
+
+    @classmethod
+    def from_record(cls, values: dict[str, Any]) -> Row:
+        """The inverse of `to_record`."""
+        known = {name.name: values[name.name] for name in fields(cls)}
+        known["ops"] = tuple(values["ops"])
+        known["origins"] = tuple(Origin.from_dict(origin) for origin in values["origins"])
+        known["untunable"] = values["untunable"] or ""
+        return cls(**known)
+
 
 @dataclass(frozen=True)
 class Task:
@@ -223,8 +237,8 @@ class Profile:
         """The same profile with one more note."""
         return replace(self, notes=(*self.notes, note))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The profile as in ``profile --json``."""
+    def header(self) -> dict[str, Any]:
+        """The profile without its rows and tasks."""
         return {
             "model": self.model,
             "engine": self.engine,
@@ -237,6 +251,30 @@ class Profile:
             "repeats": self.repeats,
             "threads": self.threads,
             "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_parts(cls, header: dict[str, Any], rows: Iterable[Row], tasks: Iterable[Task]) -> Profile:
+        """A profile from its `header`, rows and tasks."""
+        return cls(
+            model=header["model"],
+            engine=header["engine"],
+            target=header["target"],
+            total_us=header["total_us"],
+            total_us_iqr=header["total_us_iqr"],
+            rows_us=header["rows_us"],
+            rows=tuple(rows),
+            tasks=tuple(tasks),
+            unmeasured=header["unmeasured"] or "",
+            notes=tuple(header["notes"]),
+            repeats=header["repeats"],
+            threads=header["threads"],
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The profile as in ``profile --json``."""
+        return {
+            **self.header(),
             "rows": [row.to_dict() for row in self.rows],
             "tasks": [task.to_dict() for task in self.tasks],
         }

@@ -88,8 +88,9 @@ def by_ops(profile: Profile, ops: Sequence[str]) -> Named:
 
 def near_misses(word: str, known: Iterable[str]) -> str:
     """``Did you mean …?``, or nothing if nothing is near."""
-    near = difflib.get_close_matches(word[:200], sorted(set(known)), n=_SHOWN, cutoff=0.5)
-    return f"Did you mean {' or '.join(plain(name) for name in near)}?" if near else ""
+    in_lower_case = {name.lower(): name for name in sorted(known)}
+    near = difflib.get_close_matches(word[:200].lower(), in_lower_case, n=_SHOWN, cutoff=0.5)
+    return f"Did you mean {' or '.join(plain(in_lower_case[name]) for name in near)}?" if near else ""
 
 
 def _row_number(value: object) -> int:

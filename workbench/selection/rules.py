@@ -50,13 +50,7 @@ def select(
     """
     if all(rule is None for rule in (share, top, rows, tasks, ops)):
         raise SelectionError("No rule says what to select.", _REMEDY)
-    tunable = tuple(task for task in profile.tasks if not task.untunable and task.weight > 0)
-    if not tunable:
-        reasons = sorted({plain(task.untunable) for task in profile.tasks if task.untunable})
-        raise SelectionError(
-            f"No kernel of {plain(profile.model)} can be tuned{': ' if reasons else ''}{'; '.join(reasons[:_SHOWN])}.",
-            "Choose another model or target.",
-        )
+    tunable = _tunable(profile)
     named: list[Named] = []
     if rows is not None:
         named.append(by_rows(profile, rows))
@@ -81,6 +75,17 @@ def select(
         rows=tuple(sorted(row for task in candidates for row in task.rows)),
         rule=plain(", then ".join(phrases), RULE_LIMIT),
     )
+
+
+def _tunable(profile: Profile) -> tuple[Task, ...]:
+    tunable = tuple(task for task in profile.tasks if not task.untunable and task.weight > 0)
+    if not tunable:
+        reasons = sorted({plain(task.untunable) for task in profile.tasks if task.untunable})
+        raise SelectionError(
+            f"No kernel of {plain(profile.model)} can be tuned{': ' if reasons else ''}{'; '.join(reasons[:_SHOWN])}.",
+            "Choose another model or target.",
+        )
+    return tunable
 
 
 def _hottest_share(heat: Heat, candidates: tuple[Task, ...], share: float) -> tuple[tuple[Task, ...], str]:

@@ -41,6 +41,7 @@ class Lowered:
         ops: Operators fused into each called kernel, in order.
         result_counts: Number of output tensors of each called kernel.
         view_origins: Origins of what needs no kernel (a reshape becomes a VM builtin).
+        input_count: Number of ``main``'s parameters that are the model's inputs.
         steps: Names of the steps that ran.
     """
 
@@ -50,6 +51,7 @@ class Lowered:
     ops: Mapping[str, tuple[str, ...]]
     result_counts: Mapping[str, int]
     view_origins: tuple[Origin, ...]
+    input_count: int
     steps: tuple[str, ...]
 
 
@@ -221,5 +223,12 @@ def _lowered(module: tvm.IRModule, parameters: tuple[Any, ...], groups: Mapping[
         elif operator_name(binding.value):
             views.update(dict.fromkeys(group.origins))
     return Lowered(
-        module=module, parameters=parameters, calls=tuple(calls), ops=ops, result_counts=results, view_origins=tuple(views), steps=steps
+        module=module,
+        parameters=parameters,
+        calls=tuple(calls),
+        ops=ops,
+        result_counts=results,
+        view_origins=tuple(views),
+        input_count=len(module["main"].params) - len(parameters),
+        steps=steps,
     )

@@ -22,9 +22,8 @@ from workbench.records.profile import CallTime, KernelCall, Measurement
 
 _RUN = 0
 _SKIP = 1
-_MIN_REPEATS = 2
 _MAX_REPEATS = 30
-_BUDGET_S = 8.0
+_STOP_AFTER = ((2, 8.0), (3, 6.0), (5, 3.0))  # so many repeats are enough after so many seconds
 _PROGRESS_S = 0.2
 _PLAIN_RUN_MIN_S = 0.01
 
@@ -53,18 +52,18 @@ class Profiler:
         arguments: Inputs, then parameters, on the device.
         calls: The kernel calls that the module's ``main`` makes, in order.
         results: Number of output tensors of each called kernel.
+
+    Attributes:
         on_progress: Told a phase and how much of it is done (0 to 1), from between the calls, at most five times a second; it may raise
             to end the run.
     """
 
-    def __init__(
-        self, built: Built, arguments: Sequence[Any], calls: Sequence[KernelCall], *, results: dict[str, int], on_progress: Progress
-    ) -> None:
+    def __init__(self, built: Built, arguments: Sequence[Any], calls: Sequence[KernelCall], *, results: dict[str, int]) -> None:
         self._device = built.device
         self._arguments = list(arguments)
         self._calls = calls
         self._results = results
-        self._on_progress = on_progress
+        self.on_progress: Progress = _no_progress
         self._synchronise = built.device.sync if built.device.dlpack_device_type() != tvm.cpu().dlpack_device_type() else _do_nothing
         self._instrumented = relax.VirtualMachine(built.executable, built.device)
         self._plain = relax.VirtualMachine(built.executable, built.device)
@@ -73,7 +72,7 @@ class Profiler:
         """Warm up, calibrate, and measure.
 
         Args:
-            repeat: Number of instrumented and of plain runs; None repeats for about eight seconds, at least twice, at most thirty times.
+            repeat: Number of instrumented and of plain runs; None repeats for three to eight seconds, at least twice, at most thirty times.
         """
         self._plain.set_input("main", *self._arguments)
         self._run("warm up", skip=_repeated_kernels(), flags=False)
@@ -115,9 +114,9 @@ class Profiler:
             now = time.perf_counter()
             if now - last_progress > _PROGRESS_S:
                 last_progress = now
-                self._on_progress(phase, (index + 1) / len(self._calls))
+                self.on_progress(phase, (index + 1) / len(self._calls))
 
-        self._on_progress(phase, 0.0)
+        self.on_progress(phase, 0.0)
         trace = self._run_instrumented(self._instrumented, self._arguments, skip=skip, after_call=after_call)
         trace.flags = found
         expected = [call.kernel for call in self._calls]
@@ -168,7 +167,7 @@ class Profiler:
 
     def _time_plain_run(self, expected_s: float) -> float:
         """End-to-end time of a run without instrument, in us; short runs are repeated and averaged."""
-        self._on_progress("measure end to end", 0.0)
+        self.on_progress("measure end to end", 0.0)
         number = max(1, round(_PLAIN_RUN_MIN_S / max(expected_s, 1e-6)))
         self._synchronise()
         started = time.perf_counter()
@@ -195,7 +194,7 @@ class Profiler:
 def _enough(done: int, repeat: int | None, elapsed_s: float) -> bool:
     if repeat is not None:
         return done >= repeat
-    return done >= _MAX_REPEATS or (done >= _MIN_REPEATS and elapsed_s > _BUDGET_S)
+    return done >= _MAX_REPEATS or any(done >= repeats and elapsed_s > seconds for repeats, seconds in _STOP_AFTER)
 
 
 def _seconds(trace: _Trace) -> float:
@@ -222,6 +221,10 @@ def _count_flags(tensors: Sequence[Any]) -> tuple[int, int]:
 def _nothing(symbol: str) -> bool:
     del symbol
     return False
+
+
+def _no_progress(phase: str, share: float) -> None:
+    del phase, share
 
 
 def _do_nothing() -> None:

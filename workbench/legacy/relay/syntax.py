@@ -106,7 +106,7 @@ class Opaque:
     head: str
 
 
-Attribute: TypeAlias = "None | bool | int | float | str | tuple[Attribute, ...] | MetaRef | Opaque"
+Attribute: TypeAlias = "bool | int | float | str | tuple[Attribute, ...] | MetaRef | Opaque | None"
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def _strided_slice(operation: Operation) -> Value:
     axes = [axis % max(len(shape), 1) for axis in axes]
     if not len(begin) == len(end) == len(axes) == len(strides) or len(axes) > len(shape) or 0 in strides:
         operation.fail(f"has begin {begin}, end {end}, strides {strides}, axes {axes} on {shape}")
-    bounds = [_bounds(*where, shape[axis]) for *where, axis in zip(begin, end, strides, axes, strict=True)]
+    bounds = [_bounds(first, last, step, shape[axis]) for first, last, step, axis in zip(begin, end, strides, axes, strict=True)]
     return R.strided_slice(data, axes, [first for first, _ in bounds], [last for _, last in bounds], strides)
 
 
@@ -135,11 +135,8 @@ def _topk(operation: Operation) -> Value:
     axis = operation.axis("axis", -1, len(shape_of(data)))
     if kind not in ("both", "values", "indices"):
         operation.fail(f"has ret_type={kind!r}")
-    result = operation.emit(
-        R.topk(
-            data, operation.integer("k", 1), axis, kind, largest=not operation.flag("is_ascend"), dtype=operation.dtype("dtype") or "int32"
-        )
-    )
+    largest, dtype = not operation.flag("is_ascend"), operation.dtype("dtype") or "int32"
+    result = operation.emit(R.topk(data, operation.integer("k", 1), axis, kind, largest=largest, dtype=dtype))
     return (operation.emit(result[0]), operation.emit(result[1])) if kind == "both" else result
 
 

@@ -22,29 +22,24 @@ def new_shape(old: Sequence[int], codes: Sequence[int], *, allow_zero: bool = Fa
     unknown: int | None = None
     source = position = 0
     while position < len(codes):
-        code = codes[position]
+        code, span, used = codes[position], 1, 1
+        if code == -1 and unknown is not None:
+            raise ValueError("more than one -1")
         if code == -1:
-            if unknown is not None:
-                raise ValueError("more than one -1")
-            unknown = len(result)
-            result.append(1)
-            source += 1
+            unknown, dims = len(result), [1]
         elif code == -2:
-            result += old[source:]
-            source = len(old)
-        elif code == -4:
-            dim, parts = _at(old, source), list(codes[position + 1 : position + 3])
-            result += _split(dim, parts)
-            source, position = source + 1, position + 2
+            dims = list(old[source:])
+            used = len(dims)
         elif code == -3:
-            result.append(_at(old, source) * _at(old, source + 1))
-            source += 2
+            dims, used = [_at(old, source) * _at(old, source + 1)], 2
+        elif code == -4:
+            dims, span = _split(_at(old, source), list(codes[position + 1 : position + 3])), 3
         elif code < 0:
             raise ValueError(f"the code {code} has no meaning")
         else:
-            result.append(_at(old, source) if code == 0 and not allow_zero else code)
-            source += 1
-        position += 1
+            dims = [_at(old, source) if code == 0 and not allow_zero else code]
+        result += dims
+        source, position = source + used, position + span
     if unknown is not None:
         known = prod(result)
         if known == 0 or prod(old) % known:

@@ -94,14 +94,15 @@ class Layout:
         split, permutation = self.pack(plain_shape)
         return tuple(split[index] for index in permutation)
 
-    def broadcasts(self, shape: tuple[int, ...]) -> bool:
-        """Whether a tensor of this shape can be unpacked to one that broadcasts against a plain one: each split axis whole or all ones."""
+    def broadcasts(self, shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
+        """Whether a tensor of this layout broadcasts against another in the plain form as it does in the blocked one.
+
+        That is so if each split axis is the same in both, or has one element in `shape`.
+        """
         if len(shape) != len(self.axes):
             return False
-        for group in self._groups():
-            if len(group) > 1 and any(shape[index] != self.axes[index][1] for index in group[1:]) and prod(shape[i] for i in group) != 1:
-                return False
-        return True
+        split = [group for group in self._groups() if len(group) > 1]
+        return all(all(shape[index] == other[index] for index in group) or all(shape[index] == 1 for index in group) for group in split)
 
     def __str__(self) -> str:
         return "".join(f"{factor or ''}{letter}" for letter, factor in self.axes)

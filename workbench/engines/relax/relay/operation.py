@@ -12,8 +12,8 @@ from tvm import relax
 from tvm.ir import GenericConst
 from tvm.relax import op as R
 
-from workbench.errors import ModelError
 from workbench.engines.relax.relay.layouts import Layout, permutation
+from workbench.errors import ModelError
 from workbench.legacy.relay.syntax import Attribute
 
 Array: TypeAlias = NDArray[np.generic]
@@ -46,6 +46,11 @@ def array_of(tensor: relax.Expr) -> Array | None:
         return None
     array: Array = tensor.value.numpy()
     return array
+
+
+def constant_tensor(array: Array) -> relax.Expr:
+    """A constant of the array's own element type (`relax.const` alone would make int64 to int32 and float64 to float32)."""
+    return relax.const(np.array(array, order="C"), str(array.dtype))
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ class Operation:
 
     def constant(self, array: Array) -> relax.Expr:
         """A constant tensor."""
-        return relax.const(np.ascontiguousarray(array))
+        return constant_tensor(array)
 
     def scalar(self, value: float, like: relax.Expr) -> relax.Expr:
         """A constant scalar of another tensor's type."""

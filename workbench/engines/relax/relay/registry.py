@@ -40,27 +40,26 @@ def convert(operation: Operation) -> Value:
     An operator that works element by element is applied to the plain form of its blocked operands, if all operands have one.
     """
     converter = CONVERTERS[operation.operator]
-    layout = next((value.layout for value in operation.args if isinstance(value, Blocked)), None)
-    if layout is None or operation.operator not in convert_elementwise.POINTWISE or not all(_fits(operation, value, layout) for value in operation.args):
+    blocked = next((value for value in operation.args if isinstance(value, Blocked)), None)
+    pointwise = operation.operator in convert_elementwise.POINTWISE
+    if blocked is None or not pointwise or not all(_fits(operation, value, blocked) for value in operation.args):
         return converter(operation)
-    plain = [value if _is_scalar(operation, value) else operation.plain(value, layout) for value in operation.args]
-    return _blocked(operation, converter(replace(operation, args=plain)), layout)
+    plain = [value if _is_scalar(operation, value) else operation.plain(value, blocked.layout) for value in operation.args]
+    return _blocked(operation, converter(replace(operation, args=plain)), blocked.layout)
 
 
 def _is_scalar(operation: Operation, value: Value) -> bool:
     return not isinstance(value, tuple | Blocked) and operation.shape(value) == ()
 
 
-def _fits(operation: Operation, value: Value, layout: Layout) -> bool:
-    if isinstance(value, tuple):
+def _fits(operation: Operation, value: Value, blocked: Blocked) -> bool:
+    if isinstance(value, tuple) or (isinstance(value, Blocked) and value.layout != blocked.layout):
         return False
-    if isinstance(value, Blocked):
-        return value.layout == layout
-    return _is_scalar(operation, value) or layout.broadcasts(operation.shape(value))
+    return _is_scalar(operation, value) or blocked.layout.broadcasts(operation.shape(value), operation.shape(blocked))
 
 
 def _blocked(operation: Operation, value: Value, layout: Layout) -> Value:
-    """The result with its layout; an operand of one element along a split axis must not have become the result's shape."""
+    """The result with the layout of its operands."""
     if isinstance(value, tuple):
         return tuple(_blocked(operation, field, layout) for field in value)
     if isinstance(value, Blocked):

@@ -1,0 +1,77 @@
+"""What every engine can do: the seam between the workbench and one generation of TVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from workbench.records.machine import Machine
+from workbench.records.origin import Origin
+from workbench.records.profile import Kernel, KernelCall, Measurement
+from workbench.records.request import ModelSource
+from workbench.records.target import TargetSpec
+
+Progress = Callable[[str, float], None]
+
+
+class Engine(Protocol):
+    """Owns one model at a time: imported, lowered, profiled, in this order, or loaded from a session directory.
+
+    Not safe for use from several threads. No object of TVM crosses the seam: arguments and results are records, text, bytes or NumPy
+    arrays. Each method may be told `on_progress`, which gets a phase and its share done (0 to 1) and may raise to end the work.
+
+    Raises (all methods):
+        InputError: The user's model, target or choice cannot be used.
+        EnvironmentFault: This machine lacks what the call needs.
+    """
+
+    name: str
+
+    def versions(self) -> dict[str, str]:
+        """Versions of TVM and of what it depends on."""
+        ...
+
+    def resolve_target(self, text: str, *, threads: int) -> TargetSpec:
+        """What the user's target means on this machine."""
+        ...
+
+    def import_model(self, source: ModelSource, *, seed: int, function: Callable[..., Any] | None) -> tuple[str, ...]:
+        """Read a model; returns notes for its readers, e.g. "random weights"."""
+        ...
+
+    def lower(self, target: TargetSpec, *, layout: str, fusion: bool, on_progress: Progress) -> tuple[str, ...]:
+        """Lower the imported model; returns the names of the steps that ran."""
+        ...
+
+    def extract_tasks(self, *, on_progress: Progress) -> tuple[Kernel, ...]:
+        """All kernels of the lowered model."""
+        ...
+
+    def calls(self) -> tuple[KernelCall, ...]:
+        """Calls of kernels in execution order."""
+        ...
+
+    def builtin_origins(self) -> tuple[Origin, ...]:
+        """Source operators that run as VM builtins."""
+        ...
+
+    def profile(self, *, repeat: int | None, seed: int, on_progress: Progress) -> Measurement:
+        """Time every call; a target that this machine lacks gives a measurement that says why there are no times."""
+        ...
+
+    def outputs(self, rows: Sequence[int], *, seed: int, on_progress: Progress) -> dict[int, list[Any]]:
+        """Output arrays of the given rows, on the inputs of the profile."""
+        ...
+
+    def save(self, directory: Path) -> None:
+        """Write the lowered model, so that `load` needs nothing else; the directory appears whole or not at all."""
+        ...
+
+    def load(self, directory: Path, target: TargetSpec) -> None:
+        """Take up a lowered model that `save` wrote."""
+        ...
+
+    def machine(self) -> Machine:
+        """Facts of this machine."""
+        ...

@@ -1,0 +1,138 @@
+"""The engine for today's TVM (Relax, 0.25 and later)."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import tvm
+
+from workbench.engines.protocol import Progress
+from workbench.engines.relax import program_files
+from workbench.engines.relax.build import build
+from workbench.engines.relax.importers import import_source
+from workbench.engines.relax.inputs import on_device
+from workbench.engines.relax.kernels import describe_kernels
+from workbench.engines.relax.lowering import Lowered, lower
+from workbench.engines.relax.profiler import Profiler
+from workbench.engines.relax.program import Program
+from workbench.engines.relax.targets import resolve_target, to_tvm
+from workbench.errors import ModelError
+from workbench.machine import read_machine
+from workbench.records.machine import Machine
+from workbench.records.origin import Origin
+from workbench.records.profile import Kernel, KernelCall, Measurement
+from workbench.records.request import ModelSource
+from workbench.records.target import TargetSpec
+
+LAYOUTS = ("keep",)
+
+
+class RelaxEngine:
+    """Implements `workbench.engines.protocol.Engine`."""
+
+    name = "relax"
+
+    def __init__(self) -> None:
+        self._program: Program | None = None
+        self._lowered: Lowered | None = None
+        self._target: TargetSpec | None = None
+        self._profiler: Profiler | None = None
+
+    def versions(self) -> dict[str, str]:
+        """Versions of TVM, its FFI and LLVM."""
+        return {
+            "tvm": str(tvm.__version__),
+            "tvm_ffi": importlib.metadata.version("apache-tvm-ffi"),
+            "llvm": str(tvm.target.codegen.llvm_version_major()),
+        }
+
+    def resolve_target(self, text: str, *, threads: int) -> TargetSpec:
+        """What the user's target means on this machine."""
+        return resolve_target(text, threads=threads)
+
+    def import_model(self, source: ModelSource, *, seed: int, function: Callable[..., Any] | None) -> tuple[str, ...]:
+        """Read a model."""
+        self._program = import_source(source, seed=seed, function=function)
+        return ("random weights",) if self._program.random_weights else ()
+
+    def lower(self, target: TargetSpec, *, layout: str, fusion: bool, on_progress: Progress) -> tuple[str, ...]:
+        """Lower the imported model."""
+        if layout not in LAYOUTS:
+            raise ModelError(f"There is no layout {layout}.", f"Use one of: {', '.join(LAYOUTS)}.")
+        if self._program is None:
+            raise RuntimeError("no model was imported")
+        self._target = target
+        self._lowered = lower(self._program, to_tvm(target), fusion=fusion, on_step=lambda name: on_progress(f"lower: {name}", 0.0))
+        self._program = None
+        self._profiler = None
+        return self._lowered.steps
+
+    def extract_tasks(self, *, on_progress: Progress) -> tuple[Kernel, ...]:
+        """All kernels of the lowered model."""
+        lowered, target = self._ready()
+        return tuple(
+            describe_kernels(lowered, to_tvm(target), on_kernel=lambda done, total: on_progress("extract tasks", done / total if total else 1.0))
+        )
+
+    def calls(self) -> tuple[KernelCall, ...]:
+        """Calls of kernels in execution order."""
+        return self._ready()[0].calls
+
+    def builtin_origins(self) -> tuple[Origin, ...]:
+        """Source operators that run as VM builtins."""
+        return self._ready()[0].view_origins
+
+    def profile(self, *, repeat: int | None, seed: int, on_progress: Progress) -> Measurement:
+        """Time every call."""
+        missing = _missing_device(self._ready()[1])
+        if missing:
+            return Measurement(calls=(), runtime=None, builtins=(), total=None, hook_us=0.0, threads=0, unmeasured=missing)
+        return self._prepared(seed=seed, on_progress=on_progress).measure(repeat=repeat)
+
+    def outputs(self, rows: Sequence[int], *, seed: int, on_progress: Progress) -> dict[int, list[Any]]:
+        """Output arrays of the given rows."""
+        missing = _missing_device(self._ready()[1])
+        if missing:
+            raise ModelError(f"The model cannot run: {missing}.", "Open the session on a machine that has the device.")
+        return dict(self._prepared(seed=seed, on_progress=on_progress).outputs(rows))
+
+    def save(self, directory: Path) -> None:
+        """Write the lowered model."""
+        program_files.save(self._ready()[0], directory)
+
+    def load(self, directory: Path, target: TargetSpec) -> None:
+        """Take up a lowered model that `save` wrote."""
+        self._lowered = program_files.load(directory)
+        self._target = target
+        self._profiler = None
+
+    def machine(self) -> Machine:
+        """Facts of this machine."""
+        return read_machine()
+
+    def _ready(self) -> tuple[Lowered, TargetSpec]:
+        if self._lowered is None or self._target is None:
+            raise RuntimeError("no model was lowered")
+        return self._lowered, self._target
+
+    def _prepared(self, *, seed: int, on_progress: Progress) -> Profiler:
+        """The compiled model, ready to run; compiled once."""
+        lowered, target = self._ready()
+        if self._profiler is None:
+            on_progress("compile", 0.0)
+            built = build(lowered.module, to_tvm(target))
+            arguments = on_device(lowered, built.device, seed=seed)
+            self._profiler = Profiler(built, arguments, lowered.calls, results=dict(lowered.result_counts))
+        self._profiler.on_progress = on_progress
+        return self._profiler
+
+
+def _missing_device(target: TargetSpec) -> str:
+    """Why kernels for a target cannot run on this machine; empty if they can."""
+    if target.kind == "llvm":
+        return ""
+    device = tvm.device(target.kind, 0)
+    return "" if device.exist else f"no {target.kind.upper()} device here"

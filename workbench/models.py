@@ -1,0 +1,150 @@
+"""Finds out what the user means by MODEL: a file of some kind, a bundled model by name, or a TE workload.
+
+Looks at names, sizes and first bytes only; reading the model is the engine's job.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import ModelError
+from workbench.escaping import plain
+from workbench.machine import memory_facts
+from workbench.records.request import ModelSource
+from workbench.workloads import BUNDLED, registered
+
+_LIGHT_MODELS = {
+    "alexnet": "light_bvlc_alexnet",
+    "densenet121": "light_densenet121",
+    "inception_v1": "light_inception_v1",
+    "inception_v2": "light_inception_v2",
+    "resnet50": "light_resnet50",
+    "shufflenet": "light_shufflenet",
+    "squeezenet": "light_squeezenet",
+    "vgg19": "light_vgg19",
+    "zfnet512": "light_zfnet512",
+}
+_RELAY_START = re.compile(r"\s*(#\[version|(?:/\*.*?\*/|//[^\n]*\n|\s)*(?:def\s*@|fn\s*[(<]|type\s+\w+|%\w+\s*=))", re.DOTALL)
+_SNIFF_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class BundledModel:
+    """A model that needs no download."""
+
+    name: str
+    kind: str
+    description: str
+
+    def to_dict(self) -> dict[str, str]:
+        """The record as JSON-ready values."""
+        return {"name": self.name, "kind": self.kind, "description": self.description}
+
+
+def bundled_models() -> list[BundledModel]:
+    """All bundled models: the ONNX ones of the ``onnx`` package (weights are constants of one value), and the TE workloads."""
+    networks = [BundledModel(name, "onnx", "ONNX network, 1x3x224x224, placeholder weights") for name in _LIGHT_MODELS]
+    return [*networks, *(BundledModel(name, "workload", workload.description) for name, workload in BUNDLED.items())]
+
+
+def resolve_model(
+    text: str, *, shapes: Mapping[str, tuple[int, ...]] | None = None, args: tuple[Any, ...] | None = None, trust: bool = False
+) -> ModelSource:
+    """Find out what a MODEL argument means.
+
+    Args:
+        text: A path, a bundled or registered name, or ``module:function``.
+        shapes: Numbers for inputs with dynamic dimensions.
+        args: Arguments of a TE workload.
+        trust: True if the user allowed the model's own code to run.
+
+    Raises:
+        ModelError: There is no such model, it cannot be one, it is larger than the memory, or it needs trust.
+    """
+    shapes = dict(shapes or {})
+    if text in _LIGHT_MODELS:
+        _no_arguments(text, args)
+        return ModelSource(kind="onnx", name=text, path=str(_light_model(text)), shapes=shapes, trust=trust)
+    path = Path(text)
+    if not path.exists() and (text in BUNDLED or text in registered()):
+        return ModelSource(kind="workload", name=text, workload=text, args=args, trust=trust)
+    if not path.exists() and re.fullmatch(r"[\w.]+:\w+", text):
+        if not trust:
+            raise ModelError(f"{plain(text)} runs Python code of yours.", "Allow it with --trust.")
+        return ModelSource(kind="workload", name=text.rpartition(":")[2], workload=text, args=args, trust=True)
+    _no_arguments(text, args)
+    return _model_file(path, shapes=shapes, trust=trust)
+
+
+def _no_arguments(text: str, args: tuple[Any, ...] | None) -> None:
+    if args is not None:
+        raise ModelError(f"{plain(text)} takes no --args.", "Only TE workloads do (module:function, or a bundled one).")
+
+
+def _light_model(name: str) -> Path:
+    package = importlib.util.find_spec("onnx")
+    if package is None or package.origin is None:
+        raise ModelError(f"The bundled model {name} comes with the package onnx, which is not installed.", "Install it: pip install onnx.")
+    return Path(package.origin).parent / "backend" / "test" / "data" / "light" / f"{_LIGHT_MODELS[name]}.onnx"
+
+
+def _model_file(path: Path, *, shapes: Mapping[str, tuple[int, ...]], trust: bool) -> ModelSource:
+    shown = plain(str(path), 120)
+    try:
+        status = path.stat()
+        if path.is_dir():
+            raise ModelError(f"{shown} is a directory, not a model.", "Give the model file in it.")
+        if not path.is_file():
+            raise ModelError(f"{shown} is not a regular file.", "Give a model file.")
+        with path.open("rb") as file:
+            start = file.read(_SNIFF_BYTES)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ModelError(f"There is no model {shown}.", "Give a file, or a name that `workbench models` lists.") from error
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{shown} cannot be read: {plain(str(error), 120)}.", "Check the name and its permissions.") from error
+    if status.st_size == 0:
+        raise ModelError(f"{shown} is empty.", "Export or download the model again.")
+    memory = memory_facts().total_bytes
+    if status.st_size > memory:
+        raise ModelError(
+            f"{shown} has {status.st_size / 2**30:.1f} GiB, more than this machine's memory ({memory / 2**30:.1f} GiB).",
+            "Use a machine with more memory.",
+        )
+    kind = _kind_of_file(path, start)
+    if kind in ("relax", "torch") and not trust:
+        what = "is Python code, and reading it runs it" if kind == "relax" else "is a torch.export archive, which can carry code"
+        raise ModelError(f"{shown} {what}.", "If you trust its author, allow it with --trust.")
+    return ModelSource(kind=kind, name=_model_name(path), path=str(path.resolve()), shapes=shapes, trust=trust)
+
+
+def _kind_of_file(path: Path, start: bytes) -> str:
+    """Kind of a model file, by its ending first and its beginning second."""
+    ending = path.suffix.lower()
+    by_ending = {".onnx": "onnx", ".pt2": "torch", ".py": "relax", ".relay": "relay"}
+    if ending in by_ending:
+        return by_ending[ending]
+    try:
+        text = start.decode("utf-8", errors="strict" if len(start) < _SNIFF_BYTES else "ignore")
+    except UnicodeDecodeError:
+        text = ""
+    if text and _RELAY_START.match(text):
+        return "relay"
+    if ending in (".txt", ".rly"):
+        raise ModelError(f"{plain(path.name)} is a text, but no Relay program.", "Relay text begins with def @main(...), fn (...) or #[version = ...].")
+    if start[:1] in (b"\x08", b"\x0a", b"\x12") and not text.isprintable():
+        return "onnx"
+    raise ModelError(
+        f"{plain(path.name)} is no kind of model that is known here.",
+        "Known are ONNX (.onnx), torch.export archives (.pt2), Relay text (.relay, .txt), and TVMScript (.py).",
+    )
+
+
+def _model_name(path: Path) -> str:
+    """Name of a model: the file's, without endings; the directory's where the file is called model."""
+    stem = path.name.split(".")[0] or path.stem
+    return path.resolve().parent.name if stem == "model" and path.resolve().parent.name else stem

@@ -1,0 +1,94 @@
+"""What passes between a front and a worker through the store: commands down, events and answers up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+PENDING = "pending"
+RUNNING = "running"
+DONE = "done"
+FAILED = "failed"
+CANCELLED = "cancelled"
+FINAL_STATES = (DONE, FAILED, CANCELLED)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a command failed.
+
+    Attributes:
+        kind: Class of the error, one of `workbench.errors`, or ``InternalError``.
+        message: What happened.
+        remedy: What the user can do.
+        detail: Full text with the traceback, for ``-v``.
+    """
+
+    kind: str
+    message: str
+    remedy: str = ""
+    detail: str = ""
+
+    def to_dict(self) -> dict[str, str]:
+        """The record as JSON-ready values."""
+        return {"kind": self.kind, "message": self.message, "remedy": self.remedy, "detail": self.detail}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, str]) -> Failure:
+        """The inverse of `to_dict`."""
+        return cls(kind=values["kind"], message=values["message"], remedy=values["remedy"], detail=values["detail"])
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command row.
+
+    Attributes:
+        command: Number, in order of arrival.
+        kind: What to do: ``profile``, ``outputs``, ``stop``.
+        arguments: What it needs.
+        state: ``pending``, ``running``, ``done``, ``failed`` or ``cancelled``.
+        cancelled: True once a front asked for its end.
+        result: The worker's answer, if it is done.
+        failure: Why it failed, if it did.
+    """
+
+    command: int
+    kind: str
+    arguments: dict[str, Any]
+    state: str
+    cancelled: bool
+    result: dict[str, Any] | None
+    failure: Failure | None
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened in the worker.
+
+    Attributes:
+        event: Number, in order.
+        time_s: Unix time.
+        kind: ``phase``, ``progress``, ``step``, ``state``.
+        data: What happened, as JSON-ready values.
+    """
+
+    event: int
+    time_s: float
+    kind: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """The worker's last sign of life.
+
+    Attributes:
+        pid: Its process.
+        time_s: Unix time of the sign.
+        phase: What it was doing.
+    """
+
+    pid: int
+    time_s: float
+    phase: str

@@ -1,0 +1,106 @@
+"""What the user asks for: a model, how to lower it, how to measure it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MODEL_KINDS = ("onnx", "relay", "relax", "ir_json", "torch", "workload", "function")
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Where a model comes from.
+
+    Attributes:
+        kind: One of `MODEL_KINDS`: an ONNX file, Relay text, a TVMScript file, a serialised IRModule, a ``torch.export`` archive, a named
+            TE workload, or a TE function that the user's own process hands over.
+        name: What the user calls it, for tables and directory names.
+        path: The file; empty for workloads.
+        workload: Registered name or ``module:function``; empty for files.
+        args: Arguments of the workload, plain JSON values; None takes the workload's own defaults.
+        shapes: Numbers for inputs with dynamic dimensions.
+        trust: True if the user allowed the model's own code to run.
+    """
+
+    kind: str
+    name: str
+    path: str = ""
+    workload: str = ""
+    args: tuple[Any, ...] | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    trust: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as JSON-ready values."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "path": self.path,
+            "workload": self.workload,
+            "args": None if self.args is None else list(self.args),
+            "shapes": {name: list(shape) for name, shape in self.shapes.items()},
+            "trust": self.trust,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> ModelSource:
+        """The inverse of `to_dict`."""
+        return cls(
+            kind=values["kind"],
+            name=values["name"],
+            path=values["path"],
+            workload=values["workload"],
+            args=None if values["args"] is None else tuple(values["args"]),
+            shapes={name: tuple(shape) for name, shape in values["shapes"].items()},
+            trust=values["trust"],
+        )
+
+
+@dataclass(frozen=True)
+class ProfileRequest:
+    """Everything that decides what a profile shows.
+
+    Attributes:
+        source: The model.
+        target: Target as the user wrote it: ``auto``, ``cpu``, ``cuda:sm_90``, a tag, JSON, or TVM's old string form.
+        layout: Data layout; ``keep`` leaves the model's own.
+        fusion: False keeps one kernel per operator.
+        repeat: Measured runs; None lets the time a run takes decide.
+        threads: Threads that run the kernels on a CPU.
+        seed: Seed of the random inputs, and of random weights.
+    """
+
+    source: ModelSource
+    target: str = "auto"
+    layout: str = "keep"
+    fusion: bool = True
+    repeat: int | None = None
+    threads: int = 1
+    seed: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as JSON-ready values."""
+        return {
+            "source": self.source.to_dict(),
+            "target": self.target,
+            "layout": self.layout,
+            "fusion": self.fusion,
+            "repeat": self.repeat,
+            "threads": self.threads,
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> ProfileRequest:
+        """The inverse of `to_dict`."""
+        return cls(
+            source=ModelSource.from_dict(values["source"]),
+            target=values["target"],
+            layout=values["layout"],
+            fusion=values["fusion"],
+            repeat=values["repeat"],
+            threads=values["threads"],
+            seed=values["seed"],
+        )
