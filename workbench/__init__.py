@@ -1,0 +1,26 @@
+"""Interactive kernel tuning for Apache TVM: see where a model's time goes, pick hotspots, search schedules for those alone.
+
+The names below are loaded on first use, so that ``import workbench`` loads neither TVM nor pandas nor a widget library.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from workbench import errors
+from workbench.errors import WorkbenchError
+from workbench.workloads import register_workload
+
+if TYPE_CHECKING:
+    from workbench.api import Session, SessionProfile, open  # noqa: A004
+
+__version__ = "0.1.0"
+__all__ = ["Session", "SessionProfile", "WorkbenchError", "errors", "open", "register_workload"]
+
+_LAZY = {"Session", "SessionProfile", "open"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from workbench import api  # noqa: PLC0415 - the table of contents is read before anything heavy is
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

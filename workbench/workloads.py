@@ -51,16 +51,12 @@ def _bundled(name: str, description: str, **defaults: int) -> BundledWorkload:
 BUNDLED: Mapping[str, BundledWorkload] = MappingProxyType(
     {
         "conv2d_relu": _bundled(
-            "conv2d_relu",
-            "convolution, bias and ReLU of ResNet-50's last stage",
-            **{"N": 1, "H": 7, "W": 7, "CO": 512, "CI": 512, "KH": 3, "KW": 3, "stride": 1, "padding": 1},
+            "conv2d_relu", "convolution, bias and ReLU of ResNet-50's last stage", N=1, H=7, W=7, CO=512, CI=512, KH=3, KW=3, stride=1, padding=1
         ),
         "matmul": _bundled("matmul", "matrix product", M=512, N=512, K=512),
         "matmul_add": _bundled("matmul_add", "matrix product plus a row of biases (a dense layer)", M=128, N=768, K=768),
         "depthwise_conv2d": _bundled(
-            "depthwise_conv2d",
-            "depthwise convolution, bias and ReLU of MobileNet",
-            **{"N": 1, "H": 28, "W": 28, "C": 256, "KH": 3, "KW": 3, "stride": 1, "padding": 1},
+            "depthwise_conv2d", "depthwise convolution, bias and ReLU of MobileNet", N=1, H=28, W=28, C=256, KH=3, KW=3, stride=1, padding=1
         ),
         "softmax": _bundled("softmax", "softmax over rows", rows=512, columns=1024),
         "attention": _bundled("attention", "scaled dot-product attention, all stages in one kernel", heads=8, length=128, size=64),

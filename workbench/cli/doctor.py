@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
+import argparse
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from workbench import doctor
+from workbench.cli.output import show
 from workbench.doctor import Check, DoctorReport
-from workbench.errors import EnvironmentFault
 
 _STYLES = {"ok": "green", "warning": "yellow", "fault": "bold red"}
+
+
+def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("doctor", parents=[shared], help="check TVM, compiler, CPU, GPUs; one line each with a remedy")
+    parser.set_defaults(run=lambda options: run_doctor(json_to=options.json, quiet=options.quiet))
 
 
 def run_doctor(*, json_to: str | None, quiet: bool) -> int:
@@ -30,8 +35,7 @@ def run_doctor(*, json_to: str | None, quiet: bool) -> int:
         EnvironmentFault: The JSON file cannot be written.
     """
     report = doctor.examine()
-    if json_to is not None:
-        _write_json(report, json_to)
+    show([], values=report.to_dict(), json_to=json_to)
     if json_to != "-":
         print_report(report, Console(markup=False, highlight=False), quiet=quiet)
     return 0 if report.healthy else 1
@@ -58,14 +62,3 @@ def _line(check: Check, width: int) -> Text:
 def _printable(text: str) -> str:
     """Without control characters, which a variable of the environment may hold and a terminal would obey."""
     return "".join(character if character.isprintable() else "?" for character in text)
-
-
-def _write_json(report: DoctorReport, json_to: str) -> None:
-    text = json.dumps(report.to_dict(), indent=2) + "\n"
-    if json_to == "-":
-        sys.stdout.write(text)
-        return
-    try:
-        Path(json_to).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise EnvironmentFault(f"{json_to} cannot be written: {error.strerror}.", "Give another file to --json.") from error

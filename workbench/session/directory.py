@@ -19,6 +19,12 @@ def default_path(model: str, target_label: str) -> Path:
     return SESSIONS / f"{file_stem(model)}-{file_stem(target_label)}"
 
 
+def latest_session(sessions: Path = SESSIONS) -> Path | None:
+    """The session under `sessions` that was written last; None if there is none."""
+    found = [path for path in sessions.glob("*/session.sqlite") if path.is_file()]
+    return max(found, key=lambda path: path.stat().st_mtime).parent if found else None
+
+
 class SessionDirectory:
     """One session on disk.
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from workbench.engines.relax.bundled_workloads import bundled_function
 from workbench.engines.relax.onnx import import_onnx
 from workbench.engines.relax.program import Program
 from workbench.engines.relax.relax_import import import_ir_json, import_tvmscript
@@ -45,13 +44,12 @@ def import_source(source: ModelSource, *, seed: int, function: Callable[..., Any
 
 
 def _import_workload(source: ModelSource, function: Callable[..., Any] | None) -> Program:
-    if function is not None:
-        return import_workload(function, source.args or ())
-    if source.workload in BUNDLED:
-        arguments = BUNDLED[source.workload].arguments if source.args is None else source.args
-        return import_workload(bundled_function(source.workload), arguments)
-    loaded = load_function(source.workload) if ":" in source.workload else lookup(source.workload)
-    return import_workload(loaded, source.args or ())
+    bundled = BUNDLED.get(source.workload)
+    arguments = source.args if source.args is not None else bundled.arguments if bundled is not None else ()
+    if function is None:
+        reference = bundled.function if bundled is not None else source.workload
+        function = load_function(reference) if ":" in reference else lookup(reference)
+    return import_workload(function, arguments)
 
 
 def _text(path: Path) -> str:

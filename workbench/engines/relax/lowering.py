@@ -6,7 +6,7 @@ The lowering is a list of named steps. A step is a function of the module; which
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,10 +105,10 @@ def lower(program: Program, target: tvm.target.Target, *, fusion: bool, on_step:
         _check_all_legalized(unfused, program.origins)
         if fusion:
             grouped = run(unfused, [("group", relax.transform.FuseOps())])
-            fused, groups = _name_groups(unfused, grouped, program.origins)
+            fused, groups = _name_groups(unfused, grouped, program)
             fused = run(fused, [("fuse", relax.transform.FuseTIR()), ("remove_unfused", relax.transform.DeadCodeElimination())])
         else:
-            fused, groups = _name_groups(unfused, unfused, program.origins)
+            fused, groups = _name_groups(unfused, unfused, program)
         fused = run(fused, [("views", relax.transform.RewriteDataflowReshape()), ("remove_views", relax.transform.DeadCodeElimination())])
     on_step("lift_parameters")
     module, parameters = _lift_parameters(fused)
@@ -131,7 +131,8 @@ def _check_all_legalized(module: tvm.IRModule, origins: OriginTable) -> None:
         operator = operator_name(binding.value)
         if operator and operator not in _NOT_LOWERED_IS_FINE:
             index = indices[binding.var]
-            missing.append(f"{operator} (from {plain(str(origins.origins[index])) if index is not None else 'the model'})")
+            source = ", ".join(map(str, origins.at(index))) if index is not None else "the model"
+            missing.append(f"{operator} (from {plain(source)})")
     if missing:
         raise ModelError(f"TVM has no kernel for {len(missing)} operators: {', '.join(sorted(set(missing)))}.", "Replace them in the model.")
 
@@ -144,13 +145,14 @@ class _Group:
     ops: tuple[str, ...]
 
 
-def _name_groups(unfused: tvm.IRModule, grouped: tvm.IRModule, table: OriginTable) -> tuple[tvm.IRModule, dict[str, _Group]]:
+def _name_groups(unfused: tvm.IRModule, grouped: tvm.IRModule, program: Program) -> tuple[tvm.IRModule, dict[str, _Group]]:
     """Give each binding of the grouped ``main`` a name of its own; return the module and what is behind each name."""
+    table = program.origins
     indices = origin_indices(unfused["main"], table)
     values = {binding.var: binding.value for binding in bindings_of(unfused["main"])}
     order = {variable: position for position, variable in enumerate(values)}
     members = trace_fusion(unfused, grouped)
-    operators = _operator_names(unfused)
+    operators = _operator_names(unfused, given={variable.name_hint for variable in program.module.functions})
     groups: dict[str, _Group] = {}
 
     def rename(binding: Binding, scope: Scope) -> Any:
@@ -159,7 +161,7 @@ def _name_groups(unfused: tvm.IRModule, grouped: tvm.IRModule, table: OriginTabl
         found = sorted((variable for variable in members[binding.var] if variable in order), key=order.__getitem__)
         origins = dict.fromkeys(indices[variable] for variable in found)
         groups[binding.name] = _Group(
-            origins=tuple(table.origins[index] for index in origins if index is not None),
+            origins=tuple(origin for index in origins if index is not None for origin in table.at(index)),
             ops=tuple(operators[_callee(values[variable])] for variable in found if _callee(values[variable]) in operators),
         )
         return binding.value
@@ -172,14 +174,18 @@ def _callee(value: Any) -> str:
     return str(value.args[0].name_hint) if operator_name(value) == "relax.call_tir" else ""
 
 
-def _operator_names(module: tvm.IRModule) -> dict[str, str]:
-    """Operator of each unfused PrimFunc: its name without the number that the block builder gave to repeated ones."""
+def _operator_names(module: tvm.IRModule, *, given: Collection[str]) -> dict[str, str]:
+    """Operator of each unfused PrimFunc: its name without the number that the block builder gave to repeated ones.
+
+    A PrimFunc that the model itself brought, one of `given`, keeps its number unless the one without a number is there too.
+    """
     names = {variable.name_hint for variable in module.functions}
     known = {name.rpartition(".")[2] for name in tvm.ir.Op.list_op_names() if name.startswith("relax.")}
     operators = {}
     for name in names:
         base = re.sub(r"\d+$", "", name)
-        operators[name] = name if name in known and base not in names else base
+        own = name in given or name in known
+        operators[name] = name if own and base not in names else base
     return operators
 
 

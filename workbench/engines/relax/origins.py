@@ -1,12 +1,14 @@
 """Origins of Relax bindings: kept in the names of the bound variables until fusion.
 
 Importers ask an `OriginTable` for a name hint for every operator they emit. The name (``o<index>_``) survives the passes of the lowering;
-a binding that a pass adds keeps no such name and belongs to the next named one (see `workbench.engines.relax.naming`).
+a binding that a pass adds keeps no such name and belongs to the next named one (see `workbench.engines.relax.naming`). A binding that
+already is a whole kernel, as a TE workload's, comes from several operators: its name refers to the group of them.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from workbench.records.origin import Origin
 
@@ -16,34 +18,47 @@ _NAME = re.compile(r"^o(\d+)_")
 class OriginTable:
     """A growing list of source operators, and the names that refer to them."""
 
-    def __init__(self, origins: list[Origin] | None = None) -> None:
-        self.origins: list[Origin] = list(origins or [])
+    def __init__(self) -> None:
+        self._groups: list[tuple[Origin, ...]] = []
         self._aliases: dict[str, int] = {}
+
+    @property
+    def origins(self) -> list[Origin]:
+        """All source operators, in the order in which they were added."""
+        return [origin for group in self._groups for origin in group]
 
     def add(self, op: str, name: str, location: str = "") -> str:
         """Remember a source operator; return the name hint for the bindings that come from it."""
-        self.origins.append(Origin(op=op, name=name, location=location))
-        return self.name_hint(len(self.origins) - 1)
+        return self.add_group([Origin(op=op, name=name, location=location)])
+
+    def add_group(self, origins: Sequence[Origin]) -> str:
+        """Remember the source operators behind one binding; return the name hint for that binding."""
+        self._groups.append(tuple(origins))
+        return self.name_hint(len(self._groups) - 1)
 
     def alias(self, binding_name: str, op: str, name: str, location: str = "") -> None:
         """Remember a source operator whose binding already has a name that cannot be changed."""
         self.add(op, name, location)
-        self._aliases[binding_name] = len(self.origins) - 1
+        self._aliases[binding_name] = len(self._groups) - 1
 
     @staticmethod
     def name_hint(index: int) -> str:
-        """The name hint that refers to an origin; the block builder may append digits to it."""
+        """The name hint that refers to an index; the block builder may append digits to it."""
         return f"o{index}_"
 
     def index(self, binding_name: str) -> int | None:
-        """Index of the origin that a binding's name refers to; None for a name of a pass's own making."""
+        """The index that a binding's name refers to; None for a name of a pass's own making."""
         match = _NAME.match(binding_name)
         if match is None:
             return self._aliases.get(binding_name)
         index = int(match.group(1))
-        return index if index < len(self.origins) else None
+        return index if index < len(self._groups) else None
 
-    def lookup(self, binding_name: str) -> Origin | None:
-        """The origin that a binding's name refers to; None for a name of a pass's own making."""
+    def at(self, index: int) -> tuple[Origin, ...]:
+        """The source operators that an index refers to: one, or a group."""
+        return self._groups[index]
+
+    def lookup(self, binding_name: str) -> tuple[Origin, ...]:
+        """The source operators that a binding's name refers to; none for a name of a pass's own making."""
         index = self.index(binding_name)
-        return None if index is None else self.origins[index]
+        return () if index is None else self._groups[index]

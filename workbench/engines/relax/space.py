@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import math
+import platform
 import sys
 import types
 from pathlib import Path
@@ -26,8 +27,9 @@ def prepare_intrinsics(target: tvm.target.Target) -> None:
         package = types.ModuleType(_INTRINSICS)
         package.__path__ = [str(Path(tvm.__file__).parent / "s_tir" / "tensor_intrin")]
         sys.modules[_INTRINSICS] = package
-    for name in ("x86", "arm_cpu") if target.kind.name == "llvm" else ():
-        importlib.import_module(f"{_INTRINSICS}.{name}")
+    if target.kind.name == "llvm":
+        triple = str(target.attrs.get("mtriple", "")) or platform.machine()
+        importlib.import_module(f"{_INTRINSICS}.{'arm_cpu' if triple.startswith(('arm', 'aarch64')) else 'x86'}")
 
 
 def space_size(function: tvm.tirx.PrimFunc, target: tvm.target.Target) -> int:
@@ -40,32 +42,27 @@ def space_size(function: tvm.tirx.PrimFunc, target: tvm.target.Target) -> int:
     rules = "cuda" if target.kind.name == "cuda" else "from-target"  # the target's own CUDA rules need intrinsics that take 8 s to load
     generator = meta_schedule.space_generator.PostOrderApply(sch_rules=rules, postprocs=rules, mutator_probs=rules)
     context = meta_schedule.TuneContext(module, target=target, space_generator=generator, task_name="main", num_threads=1, rand_state=1)
-    return sum(math.prod(_alternatives(schedule)) for schedule in context.generate_design_space())
+    return sum(math.prod(_alternatives(module, schedule.trace)) for schedule in context.generate_design_space())
 
 
-def _alternatives(schedule: Any) -> list[int]:
-    """Number of alternatives of each decision of a sketch."""
-    counts = []
-    decisions = dict(schedule.trace.decisions.items())
-    for instruction in schedule.trace.insts:
+def _alternatives(module: tvm.IRModule, trace: Any) -> list[int]:
+    """Number of alternatives of each decision of a sketch, counted where the decision falls while the sketch is replayed."""
+    counts: list[int] = []
+    replay = tvm.s_tir.Schedule(module)
+
+    def decide(instruction: Any, inputs: Any, attributes: Any, decision: Any) -> Any:
         kind = instruction.kind.name
         if kind == "SamplePerfectTile":
-            extent = math.prod(int(factor) for factor in decisions[instruction])
-            counts.append(tilings(extent, int(instruction.attrs[0]), int(instruction.attrs[1])))
+            counts.append(tilings(math.prod(int(factor) for factor in decision), int(attributes[0]), int(attributes[1])))
         elif kind == "SampleCategorical":
-            counts.append(len(instruction.attrs[0]))
+            counts.append(len(attributes[0]))
         elif kind == "SampleComputeLocation":
-            counts.append(_compute_locations(schedule, instruction.inputs[0]))
+            consumers = replay.get_consumers(inputs[0])
+            counts.append(2 + (len(replay.get_loops(consumers[0])) if consumers else 0))
+        return decision
+
+    trace.apply_to_schedule(replay, remove_postproc=False, decision_provider=decide)
     return counts
-
-
-def _compute_locations(schedule: Any, block: Any) -> int:
-    """Loops of the block's consumer, or of the deepest nest where the sketch has inlined the block, plus root and inlining."""
-    try:
-        consumers = schedule.get_consumers(block)
-    except tvm.s_tir.ScheduleError:
-        consumers = schedule.get_child_blocks(schedule.get_sblock("root"))
-    return 2 + max((len(schedule.get_loops(consumer)) for consumer in consumers), default=0)
 
 
 @functools.cache

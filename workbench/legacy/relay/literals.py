@@ -26,7 +26,7 @@ def parse_number(cursor: Cursor) -> tuple[int | float, str]:
     assert match is not None, token.text
     digits, suffix = match.groups()
     whole = digits.lstrip("-").isdigit()
-    dtype = _SUFFIXES.get(suffix) or (suffix.replace("u", "uint").replace("i", "int") if suffix else ("int32" if whole else "float32"))
+    dtype = _SUFFIXES.get(suffix) or ({"u": "uint", "i": "int"}[suffix[0]] + suffix[1:] if suffix else ("int32" if whole else "float32"))
     cursor.advance()
     if "float" in dtype:
         return float(digits), dtype
@@ -58,6 +58,8 @@ def parse_meta(cursor: Cursor) -> MetaRef:
     cursor.expect("]")
     cursor.expect("[")
     index = parse_integer(cursor)
+    if index < 0:
+        cursor.fail(f"meta[{kind}] has the negative index {index}")
     cursor.expect("]")
     return MetaRef(line, column, kind, index)
 

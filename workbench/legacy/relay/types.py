@@ -9,12 +9,12 @@ from workbench.legacy.relay.lexer import Cursor, Source
 from workbench.legacy.relay.literals import parse_integer
 from workbench.legacy.relay.syntax import FunctionType, NamedType, TensorType, TupleType, Type
 
-_DTYPE = re.compile(r"(?:float|int|uint|bfloat)\d+|bool")
+_DTYPE = re.compile(r"float(?:16|32|64)|bfloat16|u?int(?:1|8|16|32|64)|bool")
 _BOOLEANS = {"uint1", "int1"}
 
 
 def is_dtype(name: str) -> bool:
-    """Whether a name is that of an element type."""
+    """Whether a name is that of an element type that is supported."""
     return _DTYPE.fullmatch(name) is not None
 
 

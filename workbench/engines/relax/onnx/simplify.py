@@ -17,7 +17,7 @@ from onnx.reference import ReferenceEvaluator
 from workbench.engines.relax.onnx.reading import node_name
 from workbench.errors import ModelError
 from workbench.escaping import plain
-from workbench.machine import available_memory_bytes
+from workbench.machine import memory_facts
 
 Array = np.ndarray[Any, Any]
 
@@ -98,7 +98,7 @@ def _check_size(graph: onnx.GraphProto, nodes: list[onnx.NodeProto], constants: 
             if node.op_type == "ConstantOfShape" and node.input[0] in constants:
                 shape = [int(size) for size in constants[node.input[0]]]
             total += int(np.prod(np.array(shape, dtype=object))) * 4 if shape else 0
-            if total > _MEMORY_SHARE * available_memory_bytes():
+            if total > _MEMORY_SHARE * memory_facts().available_bytes:
                 raise ModelError(
                     f"The constants of the model take more than {total / 2**30:.1f} GiB, which is more than this machine has free "
                     f"(node {plain(node_name(node))}).",

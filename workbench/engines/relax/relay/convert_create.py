@@ -30,8 +30,6 @@ def _filled_like(value: int) -> Converter:
 
 
 def _check(operation: Operation, shape: list[int], dtype: str) -> None:
-    if any(dim < 0 for dim in shape):
-        operation.fail(f"has shape {shape}")
     check_size(shape, dtype, f"line {operation.line}, column {operation.column}: {operation.operator}")
 
 

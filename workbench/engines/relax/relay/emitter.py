@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import numpy as np
 from tvm import relax
 from tvm.ir import GenericConst
 
@@ -42,8 +43,7 @@ class Emitter(Interpreter[Value]):
 
     def constant(self, node: syntax.Constant | syntax.MetaRef) -> Item[Value]:
         if isinstance(node, syntax.Constant):
-            dtype = node.type.dtype if isinstance(node.type, syntax.TensorType) else node.dtype
-            return relax.const(node.value, dtype)
+            return _scalar(node)
         if node.kind != "relay.Constant":
             fail_at(node, f"meta[{node.kind}] is not supported, only meta[relay.Constant]")
         if node.index not in self._constants:
@@ -54,7 +54,9 @@ class Emitter(Interpreter[Value]):
 
     def _metadata_constant(self, node: syntax.MetaRef) -> relax.Expr:
         if node.index in self.module.constants:
-            return constant_of(self.module.constants[node.index])
+            data = self.module.constants[node.index]
+            check_size(data.shape, data.dtype, f"meta[relay.Constant][{node.index}]")
+            return constant_of(data)
         if not isinstance(node.type, syntax.TensorType) or None in node.type.shape:
             fail_at(
                 node,
@@ -120,13 +122,20 @@ class Emitter(Interpreter[Value]):
         var = self._builder.emit(expr, name_hint=hint)
         self._hints[var.name] = hint
         if isinstance(var.ty, relax.TensorType):
-            check_size(shape_of(var), dtype_of(var), f"{self.origins.origins[-1]}: a tensor")
+            check_size(shape_of(var), dtype_of(var), f"{self.origins.origins[-1]}: a result")
         return var
 
     def _bound(self, value: Value, hint: str) -> Value:
         if isinstance(value, tuple):
             return tuple([self._bound(field, hint) for field in value])
         return value if isinstance(value, Blocked) else self._emit(value, hint)
+
+
+def _scalar(node: syntax.Constant) -> relax.Expr:
+    dtype = node.type.dtype if isinstance(node.type, syntax.TensorType) else node.dtype
+    if "int" in dtype and not np.iinfo(dtype).min <= node.value <= np.iinfo(dtype).max:
+        fail_at(node, f"{node.value} is no {dtype}")
+    return relax.const(node.value, dtype)
 
 
 def _value_of(node: syntax.Expr, item: Item[Value]) -> Value:

@@ -1,4 +1,4 @@
-"""The largest tensor that this machine may be asked to hold."""
+"""The smallest and the largest tensor that is accepted."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ def tensor_bytes(shape: Sequence[int], dtype: str) -> int:
 
 
 def check_size(shape: Sequence[int], dtype: str, place: str) -> None:
-    """Refuse a tensor that cannot be held.
+    """Refuse a tensor that cannot be held, or that holds nothing.
 
     Raises:
-        ModelError: The tensor is larger than `memory_limit`.
+        ModelError: The tensor is larger than `memory_limit`, or has no elements (Relax takes a dimension of 0 in a shape as a code).
     """
+    if any(dim < 1 for dim in shape):
+        raise ModelError(f"Relay text, {place} has shape {tuple(shape)}, without any element.", "Check the shapes and attributes of this call.")
     check_total(tensor_bytes(shape, dtype), f"{place} has shape {tuple(shape)}, which")
 
 

@@ -1,0 +1,76 @@
+# Needs Python 3.11, 3.12 or 3.13, make, and a C compiler for kernels. `make` alone says what there is to make.
+#
+# PYTHON  the Python that the environment is made from (default: the first of python3, python3.13, python3.12, python3.11 that fits)
+# VENV    where the environment lies (default: .venv)
+# ARGS    more arguments for pytest, for example: make test ARGS="tests/unit -k links"
+
+VENV ?= .venv
+PYTHON ?=
+ARGS ?=
+
+BIN := $(VENV)/bin
+LOCKED := $(VENV)/.locked
+READY := $(VENV)/.ready
+TORCH := $(VENV)/.torch
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --no-deps
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv demo test test-torch lint format wheel clean
+
+help: ## List what there is to make
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+venv: $(READY) ## Set up the environment in $(VENV) from requirements.lock
+
+demo: $(READY) ## Do the whole job on a bundled model, with a small budget
+	$(BIN)/workbench demo
+
+test: $(READY) ## Run the tests
+	$(BIN)/python -m pytest $(ARGS)
+
+test-torch: $(TORCH) ## Install torch into the environment and run the tests that need it
+	$(BIN)/python -m pytest -m torch $(ARGS)
+
+lint: $(READY) ## Check style, types and layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy --strict
+	$(BIN)/lint-imports --no-logo
+
+format: $(READY) ## Format the code and mend what ruff can mend
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+wheel: $(READY) ## Build the wheel into dist/
+	$(BIN)/python -m hatchling build -t wheel
+
+clean: ## Remove environments, caches and builds; sessions stay
+	rm -rf .venv .venv-* build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	find workbench tests -name __pycache__ -prune -exec rm -rf {} +
+
+# Made anew when the lock changes, so that nothing stays behind from the old one.
+$(LOCKED): requirements.lock
+	@python='$(PYTHON)'; \
+	fits() { "$$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; }; \
+	if [ -z "$$python" ]; then \
+	  for name in python3 python3.13 python3.12 python3.11; do if fits $$name; then python=$$name; break; fi; done; \
+	fi; \
+	if [ -z "$$python" ] || ! fits "$$python"; then \
+	  echo "The workbench needs Python 3.11, 3.12 or 3.13; $${python:-python3} is $$("$${python:-python3}" --version 2>&1 || true)." >&2; \
+	  echo "Install one of them, or name it: make PYTHON=/path/to/python3.11" >&2; \
+	  exit 1; \
+	fi; \
+	echo "Setting up $(VENV) with $$($$python --version): 1.2 GB, some minutes the first time."; \
+	"$$python" -m venv --clear $(VENV)
+	$(PIP) -r requirements.lock
+	@touch $@
+
+$(READY): $(LOCKED) pyproject.toml
+	$(PIP) --no-build-isolation --editable .
+	@touch $@
+
+# Not in the lock: large, and only .pt2 files need it. The lock bounds it, so it changes no other package.
+$(TORCH): $(READY)
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --constraint requirements.lock torch==2.13.0
+	@touch $@

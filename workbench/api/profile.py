@@ -1,0 +1,95 @@
+"""A session's profile for Python users: the records, a data frame of them, and selections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from workbench.records.profile import Profile, Row, Task
+from workbench.records.selection import Selection
+from workbench.selection import select
+from workbench.session import SessionDirectory
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COLUMNS = {
+    "node_name": "Node Name",
+    "ops": "Ops",
+    "time_us": "Time(us)",
+    "time_percent": "Time(%)",
+    "shape": "Shape",
+    "inputs": "Inputs",
+    "outputs": "Outputs",
+}
+
+
+class SessionProfile:
+    """Rows and tasks of a session's model.
+
+    Attributes:
+        record: All of it as plain data.
+    """
+
+    def __init__(self, directory: SessionDirectory, record: Profile) -> None:
+        self._directory = directory
+        self.record = record
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Kernel calls in execution order, then the ``runtime`` row."""
+        return self.record.rows
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """Distinct kernels."""
+        return self.record.tasks
+
+    def frame(self) -> pd.DataFrame:
+        """The debug-runtime table, one row a kernel call, indexed by row number.
+
+        Columns: those of TVM's debug runtime (``Node Name, Ops, Time(us), Time(%), Shape, Inputs, Outputs``; times are medians in
+        microseconds), then origins, dtype, FLOP, GFLOP/s, kernel, task and the rest of `workbench.records.profile.Row`.
+        """
+        import pandas as pd  # noqa: PLC0415 - pandas takes 0.3 s to load, and only this method needs it
+
+        records = [row.to_dict() for row in self.record.rows]
+        frame = pd.DataFrame.from_records(records, index="row") if records else pd.DataFrame()
+        first = [name for name in _COLUMNS if name in frame.columns]
+        rest = [name for name in frame.columns if name not in _COLUMNS]
+        return frame[[*first, *rest]].rename(columns=_COLUMNS)
+
+    def select(
+        self,
+        *,
+        share: float | None = None,
+        top: int | None = None,
+        rows: Iterable[int] | None = None,
+        tasks: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+    ) -> Selection:
+        """Tick tasks by rules (see `workbench.selection.select`) and keep the selection in the session.
+
+        Raises:
+            SelectionError: A rule names nothing, or nothing that can be tuned.
+        """
+        selection = select(
+            self.record,
+            share=share,
+            top=top,
+            rows=rows,
+            tasks=None if tasks is None else tuple(tasks),
+            ops=None if ops is None else tuple(ops),
+        )
+        with self._directory.store() as store:
+            store.write_selection(selection)
+        return selection
+
+    def to_dict(self) -> dict[str, Any]:
+        """The profile as in ``profile --json``."""
+        return self.record.to_dict()
+
+    def __repr__(self) -> str:
+        record = self.record
+        time = "not measured" if record.total_us is None else f"{record.total_us:,.1f} us"
+        return f"<SessionProfile {record.model} on {record.target}: {len(record.rows)} rows, {len(record.tasks)} tasks, {time}>"

@@ -1,0 +1,140 @@
+"""A session for Python users."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import ml_dtypes
+import numpy as np
+
+from workbench.api.profile import SessionProfile
+from workbench.errors import SelectionError, SessionError
+from workbench.kernel import WorkerProcess
+from workbench.kernel.worker_process import OnEvent
+from workbench.records.request import ProfileRequest
+from workbench.records.selection import Selection
+from workbench.session import SessionDirectory
+
+
+class Session:
+    """One model on one target, in one directory.
+
+    A session starts a worker process on first use and keeps it warm; `close`, the end of a ``with`` block or of the program ends it.
+
+    Attributes:
+        directory: Where it lives.
+        request: What it profiles.
+    """
+
+    def __init__(self, directory: SessionDirectory, request: ProfileRequest, *, function: bytes = b"") -> None:
+        self.directory = directory
+        self.request = request
+        self._worker = WorkerProcess(directory, threads=request.threads, function=function)
+        atexit.register(self.close)
+
+    @property
+    def path(self) -> Path:
+        """The session directory."""
+        return self.directory.path
+
+    def manifest(self) -> dict[str, Any]:
+        """Everything that decided what the profile shows: versions, target, lowering, machine, timings."""
+        with self.directory.store() as store:
+            return store.manifest()
+
+    def profile(self, *, refresh: bool = False, repeat: int | None = None, on_event: OnEvent | None = None) -> SessionProfile:
+        """The profile: the stored one, or a new one if there is none yet.
+
+        Args:
+            refresh: Measure again even if there is one.
+            repeat: Measured runs; None lets the time a run takes decide.
+            on_event: Told every event of the worker meanwhile.
+
+        Raises:
+            WorkbenchError: The model, the target or the machine does not allow it; a session that was made for this is removed again.
+        """
+        stored = None if refresh else self.stored_profile()
+        if stored is not None:
+            return stored
+        if repeat is not None:
+            self.request = replace(self.request, repeat=repeat)
+        try:
+            self._worker.run("profile", self.request.to_dict(), on_event=on_event)
+        except BaseException:
+            self._discard_unless_profiled()
+            raise
+        profile = self.stored_profile()
+        if profile is None:
+            raise SessionError(f"The worker stored no profile in {self.path}.", "Look into worker.log there.")
+        return profile
+
+    def stored_profile(self) -> SessionProfile | None:
+        """The profile that the session holds; None before the first one."""
+        with self.directory.store() as store:
+            record = store.profile()
+        return None if record is None else SessionProfile(self.directory, record)
+
+    @property
+    def selection(self) -> Selection | None:
+        """The ticked tasks."""
+        with self.directory.store() as store:
+            return store.selection()
+
+    def debug_outputs(self, rows: Iterable[int]) -> dict[int, list[np.ndarray[Any, Any]]]:
+        """Output tensors of kernel calls, on the inputs that the profile ran with.
+
+        Args:
+            rows: Row numbers of the profile.
+
+        Returns:
+            For each row its outputs, in the kernel's own shapes and dtypes.
+
+        Raises:
+            SelectionError: A row does not exist, or is the ``runtime`` row.
+        """
+        profile = self.profile()
+        wanted = [int(row) for row in rows]
+        count = len(profile.record.kernel_rows)
+        for row in wanted:
+            if not 0 <= row < count:
+                raise SelectionError(f"Row {row} has no outputs.", f"Kernel calls are the rows 0 to {count - 1}.")
+        answer = self._worker.run("outputs", {"rows": wanted})
+        try:
+            return {int(row): [_read_array(item) for item in files] for row, files in answer["files"].items()}
+        finally:
+            shutil.rmtree(answer["folder"], ignore_errors=True)
+
+    def close(self) -> None:
+        """End the worker; the session stays on disk."""
+        self._worker.stop()
+        atexit.unregister(self.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Session {self.request.source.name} in {self.path}>"
+
+    def _discard_unless_profiled(self) -> None:
+        """Remove a session that has never held a profile, so that a failed start leaves nothing behind."""
+        if self.directory.database.exists() and self.stored_profile() is None:
+            self._worker.stop()
+            self.directory.discard()
+
+
+def _read_array(item: dict[str, str]) -> np.ndarray[Any, Any]:
+    """One array that the worker wrote; its dtype may be one of ml_dtypes, which .npy keeps as raw bytes only."""
+    array = np.load(item["file"], allow_pickle=False)
+    dtype = np.dtype(getattr(ml_dtypes, item["dtype"], item["dtype"]))
+    return array if array.dtype == dtype else array.view(dtype)
+
+

@@ -1,0 +1,54 @@
+"""Options that several commands share, and how their texts are read."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from workbench.errors import InputError
+from workbench.escaping import plain
+from workbench.workloads import parse_arguments
+
+_MAX_DIMENSIONS = 16
+_MAX_SIZE = 2**31 - 1
+
+
+def add_profile_options(parser: argparse.ArgumentParser) -> None:
+    """Options that decide what a profile shows."""
+    parser.add_argument("--target", default="auto", metavar="T", help="auto, cpu, cuda[:sm_90], a TVM tag, JSON, or TVM's old string form")
+    parser.add_argument("--layout", default="keep", choices=["keep"], help="data layout (default: the model's own)")
+    parser.add_argument("--no-fusion", action="store_true", help="one kernel per operator")
+    parser.add_argument("--shape", action="append", default=[], metavar="NAME=1,3,224,224", help="shape of an input with dynamic dimensions")
+    parser.add_argument("--args", metavar="JSON", help="arguments of a TE workload, e.g. '[1, 7, 7]'")
+    parser.add_argument("--repeat", type=_positive, metavar="N", help="measured runs (default: as many as 3 to 8 seconds allow, at least 2)")
+    parser.add_argument("--threads", type=_positive, metavar="N", help="threads that run the kernels (default: all physical cores)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of random inputs and weights")
+    parser.add_argument("--trust", action="store_true", help="allow the model's own code to run")
+
+
+def shape_options(texts: list[str]) -> dict[str, tuple[int, ...]]:
+    """Shapes from ``NAME=1,3,224,224`` texts.
+
+    Raises:
+        InputError: A text has another form; it is named.
+    """
+    shapes = {}
+    for text in texts:
+        name, separator, sizes = text.rpartition("=")
+        parts = [part.strip() for part in sizes.split(",")]
+        valid = separator and name and len(parts) <= _MAX_DIMENSIONS and all(part.isascii() and part.isdigit() for part in parts)
+        if not valid or not all(0 < int(part) <= _MAX_SIZE for part in parts):
+            raise InputError(f"--shape {plain(text)} is no shape.", "Write NAME=1,3,224,224 with positive sizes.")
+        shapes[name] = tuple(int(part) for part in parts)
+    return shapes
+
+
+def json_arguments(text: str | None) -> tuple[Any, ...] | None:
+    """Arguments of a TE workload from a JSON list."""
+    return None if text is None else parse_arguments(text)
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= _MAX_SIZE):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return int(text)

@@ -1,0 +1,32 @@
+"""``workbench tasks``: prints the tasks of a session."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rich.console import RenderableType
+
+from workbench.cli.output import show, write_text
+from workbench.cli.sessions import find_session, profile_of
+from workbench.cli.table_csv import tasks_csv
+from workbench.cli.task_table import task_table
+
+
+def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("tasks", parents=[shared], help="the distinct kernels with weight, share of time, FLOP and search space")
+    parser.add_argument("--csv", metavar="FILE", help="write the tasks as CSV; - writes CSV to standard output instead of the table")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    directory = find_session(options.session, quiet=options.quiet)
+    profile = profile_of(directory)
+    with directory.store() as store:
+        selection = store.selection()
+    if options.csv is not None:
+        write_text(tasks_csv(profile), options.csv, option="--csv")
+    tables: list[RenderableType] = [] if options.csv == "-" else [task_table(profile, selection)]
+    show(tables, values=[task.to_dict() for task in profile.tasks], json_to=options.json)
+    return 0
