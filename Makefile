@@ -21,7 +21,7 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --no
 help: ## List what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-venv: $(READY) ## Set up the environment in $(VENV) from requirements.lock
+venv: $(READY) ## Set up the environment in .venv, or VENV, from requirements.lock
 
 demo: $(READY) ## Do the whole job on a bundled model, with a small budget
 	$(BIN)/workbench demo

@@ -147,9 +147,9 @@ def load_function(reference: str) -> Workload:
         ModelError: The reference is malformed, the module is not found or fails, or it has no such registered workload.
     """
     module_name, _, function_name = reference.partition(":")
-    parts = module_name.split(".")
-    if not all(part.isidentifier() for part in parts) or not function_name.strip():
-        remedy = "Leave out the .py and write dots between folders." if module_name.endswith(".py") or "/" in module_name else ""
+    is_path = module_name.endswith(".py") or "/" in module_name
+    if is_path or not all(part.isidentifier() for part in module_name.split(".")) or not function_name.strip():
+        remedy = "Leave out the .py and write dots between folders." if is_path else ""
         raise ModelError(f"{plain(reference)} is no module:function.", remedy or "Write it like my_layers:conv2d.")
     module = _import(module_name)
     function = getattr(module, function_name, None)
@@ -161,7 +161,7 @@ def load_function(reference: str) -> Workload:
         raise ModelError(f"{plain(reference)} is no function but of type {type(function).__name__}.", f"{_DECORATOR}.")
     if not any(known is function for known in _registry.values()):
         raise ModelError(f"The function {plain(reference)} is not registered as a workload.", f"{_DECORATOR}.")
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 def _no_function(module: ModuleType, name: str) -> str:

@@ -286,7 +286,7 @@ MATH: list[Case] = [
     ],
     *[
         (f"{name}(%x22)", lambda v, function=function: function(v["x22"]))
-        for name, function in {"log": np.log, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x)}.items()
+        for name, function in {"log": np.log, "log2": np.log2, "log10": np.log10, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x)}.items()
     ],
     *[
         (f"{name}(%x5, %x27)", lambda v, function=function: function(v["x5"], v["x27"]))
@@ -374,6 +374,25 @@ SHAPE: list[Case] = [
     ('one_hot(%input_1, 1f, 0f, depth=3, dtype="float32")', lambda v: np.eye(3, dtype="float32")[v["input_1"]]),
     ("one_hot(%input_1, 2f, -1f, depth=3, axis=0)", lambda v: np.moveaxis(np.eye(3, dtype="float32")[v["input_1"]] * 3 - 1, -1, 0)),
     ('shape_of(%x, dtype="int64")', lambda v: np.array([2, 4, 6, 6])),
+    ("ndarray_size(%x)", lambda v: np.int32(288)),
+    ("einsum((%x7, %x8), equation=\"bij,bjk->bik\")", lambda v: v["x7"] @ v["x8"]),
+    ("sort(%x5, axis=1)", lambda v: np.sort(v["x5"], 1)),
+    ("trilu(%x5, 1, upper=False)", lambda v: np.tril(v["x5"], 1)),
+    ("trilu(%x5, 0)", lambda v: np.triu(v["x5"])),
+    ("adv_index((%x5, %input_1))", lambda v: v["x5"][v["input_1"]]),
+    ("scatter_elements(%x6, %input_2, %x5, axis=1)", lambda v: scatter(v["x6"], v["input_2"], v["x5"])),
+    (
+        "nn.space_to_batch_nd(%x, block_shape=[2, 2], paddings=[[0, 0], [2, 0]])",
+        lambda v: np.pad(v["x"], ((0, 0), (0, 0), (2, 0), (0, 0))).reshape(2, 2, 2, 4, 2, 6).transpose(2, 4, 0, 1, 3, 5).reshape(8, 2, 4, 6),
+    ),
+    (
+        "nn.batch_to_space_nd(%x3, block_shape=[2, 2], crops=[[0, 0], [1, 0]])",
+        lambda v: v["x3"].reshape(2, 2, 2, 4, 3, 3).transpose(2, 3, 0, 4, 1, 5).reshape(2, 8, 6, 3)[:, :, 1:],
+    ),
+    (
+        'nn.upsampling(layout_transform(%x, src_layout="NCHW", dst_layout="NCHW2c"), scale_h=2f, scale_w=2f, layout="NCHW2c")',
+        lambda v: pack(v["x"].repeat(2, 2).repeat(2, 3), 2),
+    ),
     ("topk(%x5, k=2).0", lambda v: -np.sort(-v["x5"], 1)[:, :2]),
     ("argsort(%x5, axis=1)", lambda v: v["x5"].argsort(1).astype("int32")),
     ('layout_transform(%x, src_layout="NCHW", dst_layout="NHWC")', lambda v: v["x"].transpose(0, 2, 3, 1)),
@@ -400,6 +419,13 @@ SHAPE: list[Case] = [
         lambda v: pack(np.pad(v["x"], ((0, 0), (0, 0), (1, 1), (1, 1))), 2),
     ),
 ]
+
+
+def scatter(data: Array, indices: Array, updates: Array) -> Array:
+    """A copy with the updates put in along axis 1 (of repeated places the last one counts)."""
+    result = data.copy()
+    np.put_along_axis(result[:3], indices, updates, 1)
+    return result
 
 
 def text_of(cases: list[Case]) -> str:

@@ -69,9 +69,7 @@ def attention(heads: int, length: int, size: int) -> list[Any]:
     """Softmax of the scaled product of queries and keys, times the values; each heads x length x size."""
     query, key, value = (te.placeholder((heads, length, size), name=name) for name in ("query", "key", "value"))
     d = te.reduce_axis((0, size), name="d")
-    scores = te.compute(
-        (heads, length, length), lambda h, i, j: te.sum(query[h, i, d] * key[h, j, d], axis=d), name="scores", tag="batch_matmul"
-    )
+    scores = te.compute((heads, length, length), lambda h, i, j: te.sum(query[h, i, d] * key[h, j, d], axis=d), name="scores", tag="batch_matmul")
     scaled = te.compute(scores.shape, lambda *index: scores(*index) * (size**-0.5), name="scale", tag="elemwise")
     weights = topi.nn.softmax(scaled, axis=-1)
     t = te.reduce_axis((0, length), name="t")

@@ -10,6 +10,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from workbench.engines.relax.instrument import Trace, run_instrumented
+
 _CALLS = 40
 _RUNS = 5
 _FEW, _MANY = 1, 9
@@ -26,26 +28,32 @@ class HookCost:
         """Cost in us at a call with so many arguments."""
         return self.base_us + self.per_argument_us * arguments
 
+    def calls_us(self, trace: Trace) -> np.ndarray[Any, Any]:
+        """Times of a trace's kernel calls in us, the instrument's cost taken off."""
+        cost_us = np.array([self.at(count) for count in trace.arguments])
+        return np.maximum(np.array(trace.calls_ns, dtype=np.float64) / 1e3 - cost_us, 0.0)
 
-def measure_hook_cost(time_calls: Callable[[relax.VirtualMachine, list[Any]], list[tuple[int, int]]], device: tvm.runtime.Device) -> HookCost:
-    """Fit the cost of the instrument.
+    def builtins_us(self, trace: Trace) -> float:
+        """Time of all of a trace's builtins together in us, the instrument's cost taken off."""
+        return float(np.maximum(np.array(trace.builtins_ns, dtype=np.float64) / 1e3 - self.base_us, 0.0).sum())
+
+
+def measure_hook_cost(synchronise: Callable[[], None]) -> HookCost:
+    """Fit the cost of the instrument, the waiting for the device included.
 
     Args:
-        time_calls: Runs ``main`` of a VM with some arguments under the instrument; returns the number of arguments and the time in ns of
-            each kernel call.
-        device: Where the profiled model runs; on a GPU the instrument's synchronisation is part of its cost.
+        synchronise: As for `run_instrumented`.
     """
-    host = tvm.target.Target({"kind": "llvm"})
-    machine = relax.VirtualMachine(relax.build(_null_module(), host), tvm.cpu())
+    machine = relax.VirtualMachine(relax.build(_null_module(), tvm.target.Target({"kind": "llvm"})), tvm.cpu())
     argument = tvm.runtime.tensor(np.zeros(1, dtype=np.float32))
     samples: dict[int, list[int]] = {}
     for _ in range(_RUNS):
-        for count, elapsed_ns in time_calls(machine, [argument]):
+        trace = run_instrumented(machine, [argument], synchronise=synchronise)
+        for count, elapsed_ns in zip(trace.arguments, trace.calls_ns, strict=True):
             samples.setdefault(count, []).append(elapsed_ns)
-    del device
     (few, few_us), (many, many_us) = ((count, float(np.median(values)) / 1e3) for count, values in sorted(samples.items()))
-    slope = max((many_us - few_us) / (many - few), 0.0)
-    return HookCost(base_us=max(few_us - slope * few, 0.0), per_argument_us=slope)
+    slope_us = max((many_us - few_us) / (many - few), 0.0)
+    return HookCost(base_us=max(few_us - slope_us * few, 0.0), per_argument_us=slope_us)
 
 
 def _null_module() -> tvm.IRModule:

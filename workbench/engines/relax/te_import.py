@@ -105,14 +105,13 @@ def _check(inputs: Sequence[Any], outputs: Sequence[Any], stages: Sequence[Any],
 def _origins(stages: Sequence[Any]) -> list[Origin]:
     """One origin for each computed tensor, named as its block in the kernel."""
     taken: set[str] = set()
-    origins = []
+    origins: list[Origin] = []
     for stage in stages:
         if isinstance(stage, te.PlaceholderOp):
             continue
         kind = str(stage.tag).rpartition(",")[2] or re.sub(r"Op$", "", type(stage).__name__).lower()
         fields = [f"{stage.name}_v{field}" for field in range(stage.num_outputs)] if stage.num_outputs > 1 else [stage.name]
-        for field in fields:
-            origins.append(Origin(op=kind, name=_unique(field, taken)))
+        origins.extend(Origin(op=kind, name=_unique(field, taken)) for field in fields)
     return origins
 
 
@@ -129,7 +128,7 @@ def _unique(name: str, taken: set[str]) -> str:
 def _kernel_name(label: str) -> str:
     """A name that is a symbol in the compiled module, and not that of the entry function."""
     name = re.sub(r"\W", "_", label, flags=re.ASCII).strip("_") or "workload"
-    return f"{name}_kernel" if name == "main" or name[0].isdigit() else name
+    return f"workload_{name}" if name == "main" or name[0].isdigit() else name
 
 
 def _main_around(kernel: Any, name: str, inputs: Sequence[Any], outputs: Sequence[Any], *, hint: str) -> tvm.IRModule:

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from typing import NamedTuple, NoReturn
 
 from workbench.errors import ModelError
+from workbench.escaping import plain
 
 # In a name, ":" belongs to it unless a type follows ("%input:0: Tensor[...]"), and "/" unless it opens a comment.
 _TYPE_AHEAD = r"Tensor\[|fn\b|(?:float|int|uint|bfloat)\d+\b|bool\b"
@@ -82,7 +83,7 @@ class Source:
     def fail(self, what: str, offset: int) -> NoReturn:
         """Raise the `ModelError` for a fault at this place."""
         line, column = self.position(offset)
-        raise ModelError(f"Relay text, line {line}, column {column}: {what}.", _REMEDY)
+        raise ModelError(f"Relay text, line {line}, column {column}: {plain(what, 200)}.", _REMEDY)
 
 
 class Cursor:

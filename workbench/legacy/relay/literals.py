@@ -22,9 +22,7 @@ def parse_number(cursor: Cursor) -> tuple[int | float, str]:
         cursor.fail(f"expected a number, found {cursor.describe()}")
     if len(token.text) > _MAX_DIGITS:
         cursor.fail("a number is too long")
-    match = _NUMBER.fullmatch(token.text)
-    assert match is not None, token.text
-    digits, suffix = match.groups()
+    digits, suffix = _NUMBER.findall(token.text)[0]
     whole = digits.lstrip("-").isdigit()
     dtype = _SUFFIXES.get(suffix) or ({"u": "uint", "i": "int"}[suffix[0]] + suffix[1:] if suffix else ("int32" if whole else "float32"))
     cursor.advance()

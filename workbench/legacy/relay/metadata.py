@@ -7,7 +7,7 @@ import binascii
 import json
 import struct
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 from workbench.errors import ModelError
 from workbench.legacy.relay.syntax import TensorData
@@ -15,6 +15,7 @@ from workbench.legacy.relay.syntax import TensorData
 _MAGIC = 0xDD5E40F096B4A13F
 _HEADER = struct.Struct("<QQiiiBBH")  # magic, reserved, device type, device id, ndim, dtype code, bits, lanes
 _MAX_RANK = 32
+_Json: TypeAlias = Any
 _DTYPES = {
     **{(0, bits): f"int{bits}" for bits in (8, 16, 32, 64)},
     **{(1, bits): f"uint{bits}" for bits in (8, 16, 32, 64)},
@@ -50,7 +51,7 @@ def parse_metadata(text: str) -> dict[int, TensorData]:
     return found
 
 
-def _constant_tensors(graph: Any) -> list[object]:
+def _constant_tensors(graph: _Json) -> list[object]:
     """The encoded tensor of every ``relay.Constant``, in order; None where there is none."""
     try:
         nodes, tensors = graph["nodes"], graph["b64ndarrays"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -87,11 +88,15 @@ def _power(operation: Operation) -> Value:
     return R.power(data, exponent)
 
 
+def _log_of_base(base: float) -> Callable[[relax.Expr], relax.Expr]:
+    return lambda data: R.divide(R.log(data), relax.const(math.log(base), dtype_of(data)))
+
+
 _UNARY = {
     "abs": R.abs, "acos": R.acos, "acosh": R.acosh, "asin": R.asin, "asinh": R.asinh, "atan": R.atan, "atanh": R.atanh,
-    "bitwise_not": R.bitwise_not, "ceil": R.ceil, "cos": R.cos, "cosh": R.cosh, "erf": R.erf, "exp": R.exp, "fast_erf": R.erf,
-    "fast_exp": R.exp, "fast_tanh": R.tanh, "floor": R.floor, "isfinite": R.isfinite, "isinf": R.isinf, "isnan": R.isnan, "log": R.log,
-    "logical_not": R.logical_not, "negative": R.negative, "nn.relu": R.nn.relu, "round": R.round, "rsqrt": R.rsqrt,
+    "bitwise_not": R.bitwise_not, "ceil": R.ceil, "cos": R.cos, "cosh": R.cosh, "erf": R.erf, "exp": R.exp, "fast_erf": R.erf, "fast_exp": R.exp,
+    "fast_tanh": R.tanh, "floor": R.floor, "isfinite": R.isfinite, "isinf": R.isinf, "isnan": R.isnan, "log": R.log, "log10": _log_of_base(10),
+    "log2": _log_of_base(2), "logical_not": R.logical_not, "negative": R.negative, "nn.relu": R.nn.relu, "round": R.round, "rsqrt": R.rsqrt,
     "sigmoid": R.sigmoid, "sign": R.sign, "sin": R.sin, "sinh": R.sinh, "sqrt": R.sqrt, "tan": R.tan, "tanh": R.tanh, "trunc": R.trunc,
 }  # fmt: skip
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tvm import relax
 from tvm.relax import op as R
 
-from workbench.engines.relax.relay.operation import Converter, Operation, Value, array_of, dtype_of, shape_of
+from workbench.engines.relax.relay.convert_conv import in_layout, out_of_layout
+from workbench.engines.relax.relay.operation import Blocked, Converter, Operation, Value, array_of, dtype_of, shape_of
 
 _RESIZE_METHODS = {
     "bicubic": "cubic",
@@ -20,20 +22,6 @@ _RESIZE_METHODS = {
 _PAD_MODES = {"constant": "constant", "edge": "replicate", "reflect": "reflect", "REFLECT": "reflect", "SYMMETRIC": "symmetric"}
 
 
-def _pad_width(operation: Operation, rank: int) -> list[int]:
-    pairs = operation.attributes.get("pad_width")
-    flat = [
-        int(number)
-        for pair in (pairs if isinstance(pairs, tuple) else ())
-        if isinstance(pair, tuple) and len(pair) == 2
-        for number in pair
-        if isinstance(number, int)
-    ]
-    if len(flat) != 2 * rank or min(flat, default=0) < 0:
-        operation.fail(f"has pad_width {pairs} on a tensor of rank {rank}")
-    return flat
-
-
 def _fill(operation: Operation, data: relax.Expr) -> float:
     if len(operation.args) < 2:
         return operation.number("pad_value", 0.0)
@@ -44,16 +32,30 @@ def _fill(operation: Operation, data: relax.Expr) -> float:
 
 
 def _pad(operation: Operation) -> Value:
+    value = operation.arg(0)
+    if isinstance(value, Blocked):
+        return _blocked_pad(operation, value)
     return _padded(operation, operation.text("pad_mode", "constant"))
+
+
+def _blocked_pad(operation: Operation, value: Blocked) -> Value:
+    """Where no split axis is padded, the plain form is padded."""
+    axes = value.layout.axes
+    pairs = {letter: pair for (letter, _), pair in zip(axes, operation.pairs("pad_width", len(axes)), strict=True)}
+    if any(sum(pair) and (letter.islower() or letter.lower() in pairs) for letter, pair in pairs.items()):
+        return _padded(operation, operation.text("pad_mode", "constant"))
+    attributes = {**operation.attributes, "pad_width": tuple(pairs[letter] for letter in value.layout.plain)}
+    plain = replace(operation, args=[value.plain, *operation.args[1:]], attributes=attributes)
+    return Blocked(operation.emit(_padded(plain, operation.text("pad_mode", "constant"))), value.layout)
 
 
 def _mirror_pad(operation: Operation) -> Value:
     return _padded(operation, operation.text("mode", "SYMMETRIC"))
 
 
-def _padded(operation: Operation, mode_text: str) -> Value:
+def _padded(operation: Operation, mode_text: str) -> relax.Expr:
     data = operation.tensor(0)
-    width = _pad_width(operation, len(shape_of(data)))
+    width = [number for pair in operation.pairs("pad_width", len(shape_of(data))) for number in pair]
     mode = _PAD_MODES.get(mode_text)
     if mode == "symmetric":  # mirroring with the edge is repeating the edge if only one element is added
         mode = "replicate" if max(width, default=0) <= 1 else None
@@ -67,8 +69,7 @@ def _padded(operation: Operation, mode_text: str) -> Value:
 
 
 def _resize(operation: Operation, size: list[int], mode: str, rounding: str, cubic_alpha: float) -> Value:
-    text = operation.text("layout", "NCHW")
-    data = operation.reordered(operation.tensor(0), text, "NCHW")
+    data, layout, now = in_layout(operation, operation.arg(0), operation.text("layout", "NCHW"), ("NCHW",))
     method = _RESIZE_METHODS.get(operation.text("method", "linear"))
     if method is None or len(size) != 2 or min(size) < 1:
         operation.fail(f"has method {operation.attributes.get('method')} and size {size}, which is not supported")
@@ -85,7 +86,7 @@ def _resize(operation: Operation, size: list[int], mode: str, rounding: str, cub
         extrapolation_value=operation.number("extrapolation_value", 0.0),
         out_dtype=operation.dtype("out_dtype"),
     )
-    return operation.reordered(operation.emit(result), "NCHW", text)
+    return out_of_layout(operation, result, now, str(layout))
 
 
 def _resize2d(operation: Operation) -> Value:
@@ -96,14 +97,13 @@ def _resize2d(operation: Operation) -> Value:
 
 
 def _upsampling(operation: Operation) -> Value:
-    text = operation.text("layout", "NCHW")
-    shape = operation.shape(operation.arg(0))
-    if "H" not in text or "W" not in text or len(text) != len(shape):
-        operation.fail(f"has layout {text} on a tensor of shape {shape}")
-    size = [round(shape[text.index(letter)] * operation.number(f"scale_{letter.lower()}")) for letter in "HW"]
+    layout = operation.layout(operation.text("layout", "NCHW"), operation.arg(0))
+    extent = dict(zip((letter for letter, _ in layout.axes), operation.shape(operation.arg(0)), strict=True))
+    if not {"H", "W"} <= set(extent) or {"h", "w"} & set(extent):
+        operation.fail(f"has layout {layout}, which is not supported")
+    size = [round(extent[letter] * operation.number(f"scale_{letter.lower()}")) for letter in "HW"]
     aligned = operation.flag("align_corners")
-    attributes = {"method": "nearest_neighbor", **operation.attributes}
-    complete = Operation(operation.operator, operation.args, attributes, operation.line, operation.column, operation.emit)
+    complete = replace(operation, attributes={"method": "nearest_neighbor", **operation.attributes})
     return _resize(complete, size, "align_corners" if aligned else "asymmetric", "round" if aligned else "floor", -0.5)
 
 

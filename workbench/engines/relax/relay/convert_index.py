@@ -7,7 +7,7 @@ from math import prod
 
 from tvm.relax import op as R
 
-from workbench.engines.relax.relay.operation import Blocked, Converter, Operation, Value, dtype_of, shape_of
+from workbench.engines.relax.relay.operation import Blocked, Converter, Operation, Value, array_of, dtype_of, shape_of
 
 
 def _concatenate(operation: Operation) -> Value:
@@ -147,18 +147,51 @@ def _argsort(operation: Operation) -> Value:
     return R.argsort(data, axis=axis, descending=not operation.flag("is_ascend", default=True), dtype=dtype)
 
 
+def _sort(operation: Operation) -> Value:
+    data = operation.tensor(0)
+    axis = operation.axis("axis", -1, len(shape_of(data)))
+    return R.sort(data, axis=axis, descending=not operation.flag("is_ascend", default=True))
+
+
+def _adv_index(operation: Operation) -> Value:
+    """The first tensor is indexed by the others."""
+    tensors = operation.tensors(0)
+    if len(tensors) < 2:
+        operation.fail("needs a tensor and indices")
+    return R.index_tensor(tensors[0], tensors[1:])
+
+
+def _scatter_elements(operation: Operation) -> Value:
+    data = operation.tensor(0)
+    axis = operation.axis("axis", 0, len(shape_of(data)))
+    return R.scatter_elements(data, operation.tensor(1), operation.tensor(2), axis, operation.text("reduction", "update"))
+
+
+def _trilu(operation: Operation) -> Value:
+    data, offset = operation.tensor(0), array_of(operation.tensor(1)) if len(operation.args) > 1 else None
+    if len(operation.args) > 1 and (offset is None or offset.size != 1):
+        operation.fail("needs a constant diagonal")
+    diagonal = 0 if offset is None else int(offset.reshape(()))
+    return R.triu(data, diagonal) if operation.flag("upper", default=True) else R.tril(data, diagonal)
+
+
 CONVERTERS: Mapping[str, Converter] = {
+    "adv_index": _adv_index,
     "argsort": _argsort,
     "concatenate": _concatenate,
     "gather": _gather,
     "gather_nd": _gather_nd,
     "repeat": _repeat,
     "reverse": _reverse,
+    "scatter": _scatter_elements,
+    "scatter_elements": _scatter_elements,
     "slice_like": _slice_like,
+    "sort": _sort,
     "split": _split,
     "stack": _stack,
     "strided_slice": _strided_slice,
     "take": _take,
     "tile": _tile,
     "topk": _topk,
+    "trilu": _trilu,
 }

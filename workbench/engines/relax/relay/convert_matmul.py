@@ -48,7 +48,12 @@ def _matmul(operation: Operation) -> Value:
     return _product(operation, left, right)
 
 
+def _einsum(operation: Operation) -> Value:
+    return R.einsum(tuple(operation.tensors(0)), operation.text("equation", "") or operation.fail("needs attribute equation"))
+
+
 CONVERTERS: Mapping[str, Converter] = {
+    "einsum": _einsum,
     "nn.batch_matmul": _matmul,
     "nn.contrib_dense_pack": _dense_pack,
     "nn.dense": _dense,

@@ -72,7 +72,7 @@ def _l2_normalize(operation: Operation) -> Value:
 
 
 def _lrn(operation: Operation) -> Value:
-    """x / (bias + alpha * mean of x*x over the window) ** beta; the mean is a pooling over the channel axis, padding counted."""
+    """Data / (bias + alpha * mean of its squares over the window) ** beta; the mean pools over the channel axis, padding counted."""
     data = operation.tensor(0)
     shape = shape_of(data)
     axis = operation.axis("axis", 1, len(shape))

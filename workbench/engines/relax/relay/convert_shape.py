@@ -163,35 +163,8 @@ def _layout_transform(operation: Operation) -> Value:
     return Blocked(plain, target)
 
 
-def _blocks(operation: Operation) -> tuple[str, int, str]:
-    layout, size = operation.text("layout", "NCHW"), operation.integer("block_size")
-    if layout not in ("NCHW", "NHWC") or size < 1:
-        operation.fail(f"has layout {layout} and block_size {size}, which is not supported")
-    return layout, size, operation.text("mode", "DCR")
-
-
-def _depth_to_space(operation: Operation) -> Value:
-    layout, size, mode = _blocks(operation)
-    data = operation.reordered(operation.tensor(0), layout, "NCHW")
-    batch, channels, height, width = shape_of(data)
-    inner = channels // (size * size)
-    if inner * size * size != channels or mode not in ("DCR", "CRD"):
-        operation.fail(f"with mode {mode} cannot split {channels} channels into blocks of {size}")
-    split = [batch, size, size, inner, height, width] if mode == "DCR" else [batch, inner, size, size, height, width]
-    order = [0, 3, 4, 1, 5, 2] if mode == "DCR" else [0, 1, 4, 2, 5, 3]
-    spread = operation.transposed(operation.reshaped(data, split), order)
-    return operation.reordered(operation.reshaped(spread, [batch, inner, height * size, width * size]), "NCHW", layout)
-
-
-def _space_to_depth(operation: Operation) -> Value:
-    layout, size, _ = _blocks(operation)
-    data = operation.reordered(operation.tensor(0), layout, "NCHW")
-    batch, channels, height, width = shape_of(data)
-    if height % size or width % size:
-        operation.fail(f"cannot cut {height}x{width} into blocks of {size}")
-    split = operation.reshaped(data, [batch, channels, height // size, size, width // size, size])
-    moved = operation.transposed(split, [0, 3, 5, 1, 2, 4])
-    return operation.reordered(operation.reshaped(moved, [batch, channels * size * size, height // size, width // size]), "NCHW", layout)
+def _size(operation: Operation) -> Value:
+    return operation.constant(np.array(prod(operation.shape(operation.arg(0))), operation.dtype("dtype") or "int32"))
 
 
 def _shape_of(operation: Operation) -> Value:
@@ -204,9 +177,8 @@ CONVERTERS: Mapping[str, Converter] = {
     "contrib_reverse_reshape": _reverse_reshape,
     "expand_dims": _expand_dims,
     "layout_transform": _layout_transform,
+    "ndarray_size": _size,
     "nn.batch_flatten": _batch_flatten,
-    "nn.depth_to_space": _depth_to_space,
-    "nn.space_to_depth": _space_to_depth,
     "reshape": _reshape,
     "reshape_like": _reshape_like,
     "shape_of": _shape_of,

@@ -17,6 +17,7 @@ from workbench.engines.relax.relay.operation import Blocked, Operation, Value, d
 from workbench.engines.relax.relay.roles import Uses
 from workbench.engines.relax.relay.weights import constant_of, random_constant
 from workbench.errors import ModelError
+from workbench.escaping import plain
 from workbench.legacy.relay import syntax
 
 _OPERATOR_DUMP = re.compile(r"In ir\.Op\(.*?support_level=\d+\),?\s*", re.DOTALL)
@@ -40,8 +41,10 @@ class Emitter(Interpreter[Value]):
         self._seed = seed
         self._constants: dict[int, relax.Expr] = {}
         self._hints: dict[str, str] = {}
+        self._place = ""
 
     def constant(self, node: syntax.Constant | syntax.MetaRef) -> Item[Value]:
+        """The value that the text has, or a random one."""
         if isinstance(node, syntax.Constant):
             return _scalar(node)
         if node.kind != "relay.Constant":
@@ -74,7 +77,9 @@ class Emitter(Interpreter[Value]):
         return random_constant(tensor, shape, self._uses.get(key, []), [self._seed, *stream], where)
 
     def operator(self, call: syntax.Call, operator: str, args: Sequence[Item[Value]], name: str) -> Item[Value]:
+        """Convert a call and bind what it gives."""
         hint = self.origins.add(operator, name, f"line {call.line}")
+        self._place = f"line {call.line}, column {call.column}: {operator}"
         values = [_value_of(call, arg) for arg in args]
         operation = Operation(operator, values, call.attributes, call.line, call.column, lambda expr: self._emit(expr, hint))
         try:
@@ -82,17 +87,17 @@ class Emitter(Interpreter[Value]):
         except ModelError:
             raise
         except (ValueError, TypeError, IndexError, RuntimeError, OverflowError) as error:  # what TVM raises for a call that is wrong
-            reason = _OPERATOR_DUMP.sub("", str(error)).strip().splitlines()
-            message = f"{operator} is refused by TVM: {reason[-1][:300] if reason else type(error).__name__}".rstrip(".")
             raise ModelError(
-                f"Relay text, line {call.line}, column {call.column}: {message}.", "Check the shapes and attributes of this call."
+                f"Relay text, {self._place} is refused by TVM: {_reason(error)}.", "Check the shapes and attributes of this call."
             ) from error
 
     def item(self, node: syntax.TupleGet, value: Item[Value]) -> Item[Value]:
+        """Tuples are never Relax values here, so this is always a fault."""
         del value
         return fail_at(node, f"item {node.index} of what is no tuple")
 
     def checked(self, node: syntax.Expr, value: Item[Value]) -> None:
+        """Compare the type of a value with the one in the text."""
         if node.type is None or isinstance(node.type, syntax.FunctionType | syntax.NamedType):
             return
         found = _type_of(value)
@@ -122,13 +127,19 @@ class Emitter(Interpreter[Value]):
         var = self._builder.emit(expr, name_hint=hint)
         self._hints[var.name] = hint
         if isinstance(var.ty, relax.TensorType):
-            check_size(shape_of(var), dtype_of(var), f"{self.origins.origins[-1]}: a result")
+            check_size(shape_of(var), dtype_of(var), f"{self._place}: the result")
         return var
 
     def _bound(self, value: Value, hint: str) -> Value:
         if isinstance(value, tuple):
             return tuple([self._bound(field, hint) for field in value])
         return value if isinstance(value, Blocked) else self._emit(value, hint)
+
+
+def _reason(error: Exception) -> str:
+    """What TVM says, without the dump of the operator that it begins with."""
+    lines = _OPERATOR_DUMP.sub("", str(error)).strip().splitlines() or [type(error).__name__]
+    return plain(lines[-1], 300).rstrip(".")
 
 
 def _scalar(node: syntax.Constant) -> relax.Expr:

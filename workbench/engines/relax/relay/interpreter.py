@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Generic, NoReturn, TypeAlias, TypeVar
 
 from workbench.errors import ModelError
+from workbench.escaping import plain
 from workbench.legacy.relay import syntax
 
 _MAX_DEPTH = 220
@@ -44,7 +45,7 @@ Item: TypeAlias = "V | Closure[V] | tuple[Item[V], ...]"
 
 def fail_at(node: syntax.Node | syntax.Parameter, what: str, remedy: str = "Check that the text is what TVM printed.") -> NoReturn:
     """Raise the `ModelError` for a fault at a place of the text."""
-    raise ModelError(f"Relay text, line {node.line}, column {node.column}: {what}.", remedy)
+    raise ModelError(f"Relay text, line {node.line}, column {node.column}: {plain(what, 300)}.", remedy)
 
 
 class Interpreter(Generic[V]):

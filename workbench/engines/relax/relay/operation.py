@@ -14,6 +14,7 @@ from tvm.relax import op as R
 
 from workbench.engines.relax.relay.layouts import Layout, permutation
 from workbench.errors import ModelError
+from workbench.escaping import plain
 from workbench.legacy.relay.syntax import Attribute
 
 Array: TypeAlias = NDArray[np.generic]
@@ -76,7 +77,7 @@ class Operation:
     def fail(self, what: str) -> NoReturn:
         """Raise the `ModelError` for this call."""
         raise ModelError(
-            f"Relay text, line {self.line}, column {self.column}: {self.operator} {what}.",
+            f"Relay text, line {self.line}, column {self.column}: {self.operator} {plain(what, 300)}.",
             "Change the model so that it does not need this, or import it from its original format (ONNX).",
         )
 
@@ -217,6 +218,18 @@ class Operation:
         if len(result) < len(items):
             self.fail(f"has {name} with values that are no whole numbers")
         return result
+
+    def pairs(self, name: str, count: int) -> list[tuple[int, int]]:
+        """An attribute that is a list of (before, after), as a padding has, one for each of `count` dimensions."""
+        given = self.attributes.get(name)
+        found: list[tuple[int, int]] = []
+        for pair in given if isinstance(given, tuple) else ():
+            numbers = [number for number in pair if isinstance(number, int) and number >= 0] if isinstance(pair, tuple) else []
+            if len(numbers) == 2:
+                found.append((numbers[0], numbers[1]))
+        if len(found) != count or not isinstance(given, tuple) or len(given) != count:
+            self.fail(f"has {name}={given} for {count} dimensions")
+        return found
 
 
 Converter: TypeAlias = Callable[[Operation], Value]

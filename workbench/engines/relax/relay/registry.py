@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from workbench.engines.relax.relay import (
+    convert_block,
     convert_conv,
     convert_create,
     convert_elementwise,
@@ -21,6 +22,7 @@ from workbench.engines.relax.relay.layouts import Layout
 from workbench.engines.relax.relay.operation import Blocked, Converter, Operation, Value, shape_of
 
 CONVERTERS: Mapping[str, Converter] = {
+    **convert_block.CONVERTERS,
     **convert_conv.CONVERTERS,
     **convert_create.CONVERTERS,
     **convert_elementwise.CONVERTERS,

@@ -39,7 +39,7 @@ _INPUT_NAME = re.compile(
     r"(?:data|inputs?|x|image|images|pixel_values|input_ids|attention_mask|token_type_ids|position_ids|input_tensor|serving_default_\w+)(?:[_.:]?\d+)*"
 )
 _WEIGHT_NAME = re.compile(
-    r".*(?:weight|bias|gamma|beta|mean|var|variance|kernel|filter|alpha|scale|embeddings?|(?:^|[_./])[wb])(?:[_.:]?\d+)*", re.IGNORECASE
+    r".*(?:weight|bias|gamma|beta|mean|var|variance|kernel|filter|alpha|scale|embeddings?|[_.][wb])(?:[_.:]?\d+)*", re.IGNORECASE
 )
 
 
@@ -106,7 +106,9 @@ def find_uses(module: syntax.Module) -> Uses:
 
 
 def find_inputs(main: syntax.Function, uses: Uses, named: Collection[str]) -> list[str]:
-    """The parameters that are inputs of the model; all others are weights. In this order:
+    """The parameters that are inputs of the model; all others are weights.
+
+    The rules, in this order:
 
     1. A parameter that the caller names, or whose name is an input's (data, input, x, input_ids, ... with a number behind), is an input.
     2. A parameter that is used only where operators take weights (the kernel of a convolution, a bias, ...) is a weight.

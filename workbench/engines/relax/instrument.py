@@ -1,0 +1,116 @@
+"""Times every call of one run of a Relax VM, through the instrument that the VM calls before and after each."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm import relax
+
+_RUN = 0
+_SKIP = 1
+_BUILTIN = "vm.builtin."
+
+Skip = Callable[[str], bool]
+AfterCall = Callable[[int, str, tuple[Any, ...]], None]
+
+
+@dataclass
+class Trace:
+    """What one instrumented run recorded.
+
+    Attributes:
+        symbols: Symbol of each kernel call, skipped ones included.
+        calls_ns: Time of each kernel call that ran.
+        arguments: Number of arguments of each kernel call that ran.
+        builtins_ns: Time of each call of a VM builtin.
+        builtins: Number of calls of each builtin.
+    """
+
+    symbols: list[str] = field(default_factory=list)
+    calls_ns: list[int] = field(default_factory=list)
+    arguments: list[int] = field(default_factory=list)
+    builtins_ns: list[int] = field(default_factory=list)
+    builtins: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def seconds(self) -> float:
+        """Sum of all calls."""
+        return (sum(self.calls_ns) + sum(self.builtins_ns)) / 1e9
+
+
+def skip_nothing(symbol: str) -> bool:
+    """Run every kernel."""
+    del symbol
+    return False
+
+
+def skip_repeated() -> Skip:
+    """Run the first call of each kernel only: enough to warm code, threads and memory up, in a fraction of the time."""
+    seen: set[str] = set()
+
+    def skip(symbol: str) -> bool:
+        if symbol in seen:
+            return True
+        seen.add(symbol)
+        return False
+
+    return skip
+
+
+def ignore_call(index: int, symbol: str, arguments: tuple[Any, ...]) -> None:
+    """Do nothing after a call."""
+    del index, symbol, arguments
+
+
+def run_instrumented(
+    machine: relax.VirtualMachine,
+    arguments: Sequence[Any],
+    *,
+    synchronise: Callable[[], None],
+    skip: Skip = skip_nothing,
+    after_call: AfterCall = ignore_call,
+) -> Trace:
+    """Run ``main`` and time its calls.
+
+    Args:
+        machine: The VM.
+        arguments: Arguments of ``main``.
+        synchronise: Waits for the device, so that a call's time is that of its work and not of its launch.
+        skip: Decides by symbol whether a kernel is left out.
+        after_call: Gets index, symbol and arguments (outputs last) of every kernel call, outside the timed interval; it may raise to end the
+            run.
+    """
+    trace = Trace()
+    clock = time.perf_counter_ns
+    started_ns = 0
+
+    def instrument(function: Any, symbol: str, before: bool, result: Any, *values: Any) -> int:  # noqa: FBT001 - the VM calls it by position
+        nonlocal started_ns
+        del function, result
+        builtin = symbol.startswith(_BUILTIN)
+        if before:
+            if not builtin:
+                trace.symbols.append(symbol)
+                if skip(symbol):
+                    return _SKIP
+            synchronise()
+            started_ns = clock()
+            return _RUN
+        synchronise()
+        elapsed_ns = clock() - started_ns
+        if builtin:
+            trace.builtins_ns.append(elapsed_ns)
+            trace.builtins[symbol] += 1
+        else:
+            trace.calls_ns.append(elapsed_ns)
+            trace.arguments.append(len(values))
+            after_call(len(trace.symbols) - 1, symbol, values)
+        return _RUN
+
+    machine.set_instrument(instrument)
+    machine["main"](*arguments)
+    return trace
