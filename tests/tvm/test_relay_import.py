@@ -48,7 +48,8 @@ kernel_layout="OIHW2i4o", out_layout="NCHW4c") /* ty=Tensor[(1, 2, 8, 8, 4), flo
     %4 = add(%3, %p2) /* ty=Tensor[(1, 2, 8, 8, 4), float32] */;
     nn.relu(%4) /* ty=Tensor[(1, 2, 8, 8, 4), float32] */
   };
-  %6 = %5(%2, meta[relay.Constant][0] /* ty=Tensor[(2, 2, 3, 3, 2, 4), float32] */, meta[relay.Constant][1] /* ty=Tensor[(1, 2, 1, 1, 4), float32] */);
+  %6 = %5(%2, meta[relay.Constant][0] /* ty=Tensor[(2, 2, 3, 3, 2, 4), float32] */, \
+meta[relay.Constant][1] /* ty=Tensor[(1, 2, 1, 1, 4), float32] */);
   %7 = nn.global_avg_pool2d(%6, layout="NCHW4c") /* ty=Tensor[(1, 2, 1, 1, 4), float32] */;
   %8 = layout_transform(%7, src_layout="NCHW4c", dst_layout="NCHW") /* ty=Tensor[(1, 8, 1, 1), float32] */;
   %9 = nn.batch_flatten(%8) /* ty=Tensor[(1, 8), float32] */;
@@ -149,6 +150,15 @@ def test_random_weights_depend_on_the_seed_alone_and_are_scaled_for_their_use() 
     assert variance.min() > 0
 
 
+def test_a_batch_norm_that_was_taken_apart_has_no_square_root_of_a_negative_number() -> None:
+    text = """fn (%x: Tensor[(2, 64), float32], %bn_moving_var: Tensor[(64), float32]) {
+      %0 = sqrt(add(%bn_moving_var, 1e-05f));
+      %1 = add(meta[relay.Constant][0] /* ty=Tensor[(64), float32] */, 1e-05f);
+      multiply(divide(%x, %0), rsqrt(%1))
+    }"""
+    assert np.isfinite(run(import_relay(text), np.ones((2, 64), "float32"))).all()
+
+
 def test_weights_in_the_text_are_used_and_blocked_layouts_become_plain_ones() -> None:
     draw = np.random.default_rng(3)
     weight, bias = draw.standard_normal((8, 4, 3, 3)).astype("float32"), draw.standard_normal(8).astype("float32")
@@ -241,7 +251,7 @@ def test_all_unknown_operators_are_listed_with_their_places() -> None:
         ("concatenate()", "has 0 operands"),
         ("split(%x, indices_or_sections=2, axis=1)", "into 2 equal parts"),
         ('cast(%x, dtype="quux")', "cast is refused by TVM"),
-        ("take(%x, %y, mode=\"sideways\")", "has mode='sideways'"),
+        ('take(%x, %y, mode="sideways")', "has mode='sideways'"),
         ("%x.0", "item 0 of what is no tuple"),
         ("(%x, %y).2", "item 2 of a tuple of 2"),
         ("%x(%y)", "no function"),

@@ -47,7 +47,7 @@ def run(text: str, arguments: dict[str, Array]) -> list[Array]:
     return [item.numpy() for item in result] if len(getattr(result, "shape", ())) == 0 and not hasattr(result, "numpy") else [result.numpy()]
 
 
-def conv(data: Array, weight: Array, stride: int = 1, pad: int = 0, dilation: int = 1, groups: int = 1) -> Array:
+def conv(data: Array, weight: Array, *, stride: int = 1, pad: int = 0, dilation: int = 1, groups: int = 1) -> Array:
     """A 2-D convolution in NCHW and OIHW, the plain sum."""
     data = np.pad(data, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
     outputs, inputs, height, width = weight.shape
@@ -66,7 +66,7 @@ def conv(data: Array, weight: Array, stride: int = 1, pad: int = 0, dilation: in
 
 def conv_transpose(data: Array, weight: Array, stride: int = 1, pad: int = 0, extra: int = 0) -> Array:
     """A 2-D transposed convolution in NCHW and IOHW: every element adds its kernel to the output."""
-    batch, inputs, height, width = data.shape
+    batch, _, height, width = data.shape
     window = weight.shape[2]
     full = np.zeros((batch, weight.shape[1], (height - 1) * stride + window + extra, (width - 1) * stride + window + extra), "float32")
     for row in range(height):
@@ -83,7 +83,8 @@ def pool(data: Array, size: int, stride: int, pad: int, kind: str) -> Array:
     count = (padded.shape[2] - size) // stride + 1
     reduce: Callable[..., Array] = {"max": np.max, "avg": np.nanmean, "avg_all": np.mean}[kind]
     rows = [
-        [reduce(padded[:, :, r * stride : r * stride + size, c * stride : c * stride + size], axis=(2, 3)) for c in range(count)] for r in range(count)
+        [reduce(padded[:, :, r * stride : r * stride + size, c * stride : c * stride + size], axis=(2, 3)) for c in range(count)]
+        for r in range(count)
     ]
     return np.moveaxis(np.array(rows, "float32"), (0, 1), (2, 3))
 
@@ -125,7 +126,10 @@ def lrn(data: Array) -> Array:
     return np.asarray(data / (2 + 0.0001 / 3 * total) ** 0.75)
 
 
-NCHW = {"nhwc": (0, 2, 3, 1), "nchw": (0, 3, 1, 2)}
+PACKED = 'layout_transform(%x, src_layout="NCHW", dst_layout="NCHW2c")'
+PACKED_WEIGHT = 'layout_transform(%x4, src_layout="OIHW", dst_layout="OIHW1i2o")'
+BLOCKED_LAYOUTS = 'data_layout="NCHW4c", kernel_layout="OIHW4i8o", out_layout="NCHW8c"'
+TO_THE_LEFT = 'coordinate_transformation_mode="asymmetric", rounding_method="floor"'
 Case = tuple[str, Callable[[dict[str, Array]], Any]]
 NN: list[Case] = [
     ("nn.conv2d(%x, %x3, padding=[1, 1, 1, 1], channels=8, kernel_size=[3, 3])", lambda v: conv(v["x"], v["x3"], pad=1)),
@@ -147,13 +151,11 @@ NN: list[Case] = [
         lambda v: conv(v["x"], v["x3"]).transpose(0, 2, 3, 1),
     ),
     (
-        'nn.contrib_conv2d_NCHWc(layout_transform(%x, src_layout="NCHW", dst_layout="NCHW4c"), %x25, padding=[1, 1, 1, 1], '
-        'data_layout="NCHW4c", kernel_layout="OIHW4i8o", out_layout="NCHW8c")',
+        f"nn.contrib_conv2d_NCHWc({PACKED.replace('2c', '4c')}, %x25, padding=[1, 1], {BLOCKED_LAYOUTS})",
         lambda v: pack(conv(v["x"], v["x25"].transpose(0, 5, 1, 4, 2, 3).reshape(8, 4, 3, 3), pad=1), 8),
     ),
     (
-        'nn.contrib_depthwise_conv2d_NCHWc(layout_transform(%x, src_layout="NCHW", dst_layout="NCHW2c"), '
-        'layout_transform(%x4, src_layout="OIHW", dst_layout="OIHW1i2o"), groups=4, data_layout="NCHW2c", kernel_layout="OIHW1i2o")',
+        f'nn.contrib_depthwise_conv2d_NCHWc({PACKED}, {PACKED_WEIGHT}, groups=4, data_layout="NCHW2c", kernel_layout="OIHW1i2o")',
         lambda v: pack(conv(v["x"], v["x4"], groups=4), 2),
     ),
     ("nn.conv1d(%x11, %x12, padding=[1, 1])", lambda v: conv1d(v["x11"], v["x12"])),
@@ -242,8 +244,7 @@ NN: list[Case] = [
         lambda v: v["x"].reshape(2, 4, 3, 2, 3, 2).mean((3, 5)),
     ),
     (
-        'image.resize2d(transpose(%x, axes=[0, 2, 3, 1]), size=[12, 12], layout="NHWC", method="nearest_neighbor", '
-        'coordinate_transformation_mode="asymmetric", rounding_method="floor")',
+        f'image.resize2d(transpose(%x, axes=[0, 2, 3, 1]), size=[12, 12], layout="NHWC", method="nearest_neighbor", {TO_THE_LEFT})',
         lambda v: v["x"].repeat(2, 2).repeat(2, 3).transpose(0, 2, 3, 1),
     ),
     ("nn.batch_flatten(%x)", lambda v: v["x"].reshape(2, -1)),
@@ -278,10 +279,28 @@ MATH: list[Case] = [
     *[
         (f"{name}(%x5)", lambda v, function=function: function(v["x5"]))
         for name, function in {
-            "abs": np.abs, "negative": np.negative, "floor": np.floor, "ceil": np.ceil, "round": np.round, "sin": np.sin, "cos": np.cos,
-            "exp": np.exp, "fast_exp": np.exp, "tanh": np.tanh, "fast_tanh": np.tanh, "sign": np.sign, "trunc": np.trunc, "atan": np.arctan,
-            "erf": np.vectorize(erf), "fast_erf": np.vectorize(erf), "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "copy": lambda x: x,
-            "annotation.stop_fusion": lambda x: x, "on_device": lambda x: x, "nn.relu": lambda x: np.maximum(x, 0), "isnan": np.isnan,
+            "abs": np.abs,
+            "negative": np.negative,
+            "floor": np.floor,
+            "ceil": np.ceil,
+            "round": np.round,
+            "sin": np.sin,
+            "cos": np.cos,
+            "exp": np.exp,
+            "fast_exp": np.exp,
+            "tanh": np.tanh,
+            "fast_tanh": np.tanh,
+            "sign": np.sign,
+            "trunc": np.trunc,
+            "atan": np.arctan,
+            "erf": np.vectorize(erf),
+            "fast_erf": np.vectorize(erf),
+            "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+            "copy": lambda x: x,
+            "annotation.stop_fusion": lambda x: x,
+            "on_device": lambda x: x,
+            "nn.relu": lambda x: np.maximum(x, 0),
+            "isnan": np.isnan,
         }.items()
     ],
     *[
@@ -291,14 +310,26 @@ MATH: list[Case] = [
     *[
         (f"{name}(%x5, %x27)", lambda v, function=function: function(v["x5"], v["x27"]))
         for name, function in {
-            "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide, "maximum": np.maximum, "minimum": np.minimum,
-            "less": np.less, "less_equal": np.less_equal, "greater": np.greater, "greater_equal": np.greater_equal, "equal": np.equal,
-            "not_equal": np.not_equal, "mod": np.fmod, "floor_mod": np.mod, "floor_divide": np.floor_divide,
+            "add": np.add,
+            "subtract": np.subtract,
+            "multiply": np.multiply,
+            "divide": np.divide,
+            "maximum": np.maximum,
+            "minimum": np.minimum,
+            "less": np.less,
+            "less_equal": np.less_equal,
+            "greater": np.greater,
+            "greater_equal": np.greater_equal,
+            "equal": np.equal,
+            "not_equal": np.not_equal,
+            "mod": np.fmod,
+            "floor_mod": np.mod,
+            "floor_divide": np.floor_divide,
         }.items()
     ],
     ("power(%x5, 2f)", lambda v: v["x5"] ** 2),
     ("power(%x22, 1.5f)", lambda v: v["x22"] ** 1.5),
-    ("add(%x, %x2)" .replace("%x2", "expand_dims(%x2, axis=1, num_newaxis=2)"), lambda v: v["x"] + channels(v["x2"])),
+    ("add(%x, expand_dims(%x2, axis=1, num_newaxis=2))", lambda v: v["x"] + channels(v["x2"])),
     ("right_shift(%x23, 1)", lambda v: v["x23"] >> 1),
     ("left_shift(%x23, 2 /* ty=int32 */)", lambda v: v["x23"] << 2),
     ("logical_and(greater(%x5, 0f), less(%x27, 0f))", lambda v: (v["x5"] > 0) & (v["x27"] < 0)),
@@ -348,6 +379,7 @@ SHAPE: list[Case] = [
     ("split(%x, indices_or_sections=[1, 3], axis=1).1", lambda v: v["x"][:, 1:3]),
     ("strided_slice(%x, begin=[0, 1], end=[1, 4], strides=[1, 2])", lambda v: v["x"][0:1, 1:4:2]),
     ("strided_slice(%x5, begin=[-1], end=[-10], strides=[-1], axes=[1])", lambda v: v["x5"][:, ::-1]),
+    ("strided_slice(%x5, begin=[0, 1], end=[3, 5], strides=[2])", lambda v: v["x5"][0:3:2, 1:5]),
     ('strided_slice(%x, begin=[0, 1, 2, 0], end=[-1, 2, 3, 4], slice_mode="size")', lambda v: v["x"][:, 1:3, 2:5, 0:4]),
     ("strided_slice(%x, begin=[0, 0, 1], end=[2147483647, 2147483647, 2147483647], strides=[1])", lambda v: v["x"][:, :, 1:]),
     ("slice_like(%x6, %x5, axes=[0])", lambda v: v["x6"][:3]),
@@ -375,7 +407,7 @@ SHAPE: list[Case] = [
     ("one_hot(%input_1, 2f, -1f, depth=3, axis=0)", lambda v: np.moveaxis(np.eye(3, dtype="float32")[v["input_1"]] * 3 - 1, -1, 0)),
     ('shape_of(%x, dtype="int64")', lambda v: np.array([2, 4, 6, 6])),
     ("ndarray_size(%x)", lambda v: np.int32(288)),
-    ("einsum((%x7, %x8), equation=\"bij,bjk->bik\")", lambda v: v["x7"] @ v["x8"]),
+    ('einsum((%x7, %x8), equation="bij,bjk->bik")', lambda v: v["x7"] @ v["x8"]),
     ("sort(%x5, axis=1)", lambda v: np.sort(v["x5"], 1)),
     ("trilu(%x5, 1, upper=False)", lambda v: np.tril(v["x5"], 1)),
     ("trilu(%x5, 0)", lambda v: np.triu(v["x5"])),
@@ -403,15 +435,15 @@ SHAPE: list[Case] = [
     ),
     ('layout_transform(%x3, src_layout="OIHW", dst_layout="OIHW2i4o")', lambda v: pack_kernel(v["x3"], 2, 4)),
     (
-        'concatenate((layout_transform(%x, src_layout="NCHW", dst_layout="NCHW2c"), layout_transform(%x1, src_layout="NCHW", dst_layout="NCHW2c")), axis=1)',
+        f"concatenate(({PACKED}, {PACKED.replace('%x', '%x1')}), axis=1)",
         lambda v: pack(np.concatenate([v["x"], v["x1"]], 1), 2),
     ),
     (
-        'add(layout_transform(%x, src_layout="NCHW", dst_layout="NCHW2c"), reshape(%x2, newshape=[1, 2, 1, 1, 2]))',
+        f"add({PACKED}, reshape(%x2, newshape=[1, 2, 1, 1, 2]))",
         lambda v: pack(v["x"] + channels(v["x2"]), 2),
     ),
     (
-        'add(layout_transform(%x, src_layout="NCHW", dst_layout="NCHW2c"), reshape(strided_slice(%x2, begin=[0], end=[2]), newshape=[1, 1, 1, 1, 2]))',
+        f"add({PACKED}, reshape(strided_slice(%x2, begin=[0], end=[2]), newshape=[1, 1, 1, 1, 2]))",
         lambda v: pack(v["x"], 2) + v["x2"][:2],
     ),
     (
@@ -445,7 +477,7 @@ def test_every_case_gives_what_numpy_gives(cases: list[Case]) -> None:
     wrong = []
     for (expression, formula), output in zip(cases, outputs, strict=True):
         expected = np.asarray(formula(inputs))
-        if output.dtype != expected.dtype and expected.dtype != np.float64:
+        if expected.dtype not in (output.dtype, np.float64):
             wrong.append(f"{expression}: {output.dtype}, not {expected.dtype}")
         elif output.shape != expected.shape or not np.allclose(output, expected, rtol=2e-4, atol=2e-5):
             wrong.append(f"{expression}: {output.shape} and {expected.shape}, {output.ravel()[:4]} and {expected.ravel()[:4]}")

@@ -143,7 +143,8 @@ def test_the_kernel_is_named_as_registered_and_numbers_in_the_name_stay() -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "kernel"), [("main", "workload_main"), ("exp", "exp"), ("7x7", "workload_7x7"), ("é", "workload"), ("<lambda>", "lambda"), ("malloc", "malloc")]
+    ("name", "kernel"),
+    [("main", "workload_main"), ("exp", "exp"), ("7x7", "workload_7x7"), ("é", "workload"), ("<lambda>", "lambda"), ("malloc", "malloc")],
 )
 def test_any_name_makes_a_kernel_that_runs(name: str, kernel: str) -> None:
     def layer() -> list[Any]:

@@ -1,0 +1,1 @@
+"""Adapters to generations of TVM; only the folders below import it."""

@@ -1,0 +1,1 @@
+"""Pure parsers of what older TVM wrote."""

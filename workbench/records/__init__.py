@@ -1,0 +1,1 @@
+"""Plain data that passes between layers: frozen, with units in the names."""

@@ -35,9 +35,9 @@ def import_source(source: ModelSource, *, seed: int, function: Callable[..., Any
     if source.kind == "relay":
         return import_relay(_text(path), shapes=source.shapes, seed=seed)
     if source.kind == "relax":
-        return import_tvmscript(path)
+        return import_tvmscript(path, source.shapes)
     if source.kind == "ir_json":
-        return import_ir_json(_text(path))
+        return import_ir_json(_text(path), source.shapes)
     if source.kind == "torch":
         return import_exported_program(path, source.shapes)
     return _import_workload(source, function)
@@ -49,7 +49,7 @@ def _import_workload(source: ModelSource, function: Callable[..., Any] | None) -
     if function is None:
         reference = bundled.function if bundled is not None else source.workload
         function = load_function(reference) if ":" in reference else lookup(reference)
-    return import_workload(function, arguments)
+    return import_workload(function, arguments, name=source.name)
 
 
 def _text(path: Path) -> str:

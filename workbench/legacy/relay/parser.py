@@ -160,11 +160,12 @@ class _Parser:
             if free is not None and cursor.accept("free_var"):
                 free.append(self._parse_parameter())
                 self._scopes[-1].add(free[-1].name)
+                cursor.accept(";")
             elif cursor.at("let") or self._at_binding():
                 bindings.append(self._parse_binding())
+                cursor.expect(";")
             else:
                 break
-            cursor.expect(";")
         result = self._parse_expression()
         return syntax.Block(line, column, tuple(bindings), result)
 

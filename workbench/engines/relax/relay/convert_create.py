@@ -60,7 +60,7 @@ def _arange(operation: Operation) -> Value:
 
 def _one_hot(operation: Operation) -> Value:
     indices, on_value, off_value = (operation.tensor(index) for index in range(3))
-    depth, axis = operation.integer("depth"), operation.integer("axis", -1)
+    depth, axis = operation.integer("depth", 1), operation.integer("axis", -1)
     rank = len(shape_of(indices))
     dtype = operation.dtype("dtype") or dtype_of(on_value)
     if depth < 1 or not -1 <= axis <= rank or prod(shape_of(on_value)) != 1 or prod(shape_of(off_value)) != 1:

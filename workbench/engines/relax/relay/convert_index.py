@@ -66,7 +66,7 @@ def _strided_slice(operation: Operation) -> Value:
     if operation.text("slice_mode", "end") == "size":
         strides = [1] * len(begin)
         end = [shape[axis] if size == -1 else first + size for first, size, axis in zip(begin, end, axes, strict=False)]
-    strides = strides * len(begin) if len(strides) == 1 else strides + [1] * (len(begin) - len(strides))
+    strides = strides + [1] * (len(begin) - len(strides))
     end = end + [shape[axis] for axis in axes[len(end) :] if axis < len(shape)]
     axes = [axis % max(len(shape), 1) for axis in axes]
     if not len(begin) == len(end) == len(axes) == len(strides) or len(axes) > len(shape) or 0 in strides:

@@ -20,7 +20,8 @@ from workbench.errors import ModelError
 from workbench.escaping import plain
 from workbench.legacy.relay import syntax
 
-_OPERATOR_DUMP = re.compile(r"In ir\.Op\(.*?support_level=\d+\),?\s*", re.DOTALL)
+_OPERATOR_DUMP = re.compile(r"(?:In )?ir\.Op\(.*?support_level=\d+\)\s*,?\s*", re.DOTALL)
+_NUMBER = re.compile(r"T\.int64\((-?\d+)\)")
 _DISAGREEMENT = "The text was changed by hand, or the workbench misreads an attribute: please report the line."
 
 
@@ -72,9 +73,8 @@ class Emitter(Interpreter[Value]):
     def random(self, tensor: syntax.TensorType, shape: tuple[int, ...], key: str | int, place: syntax.Node | syntax.Parameter) -> relax.Expr:
         """A random constant for a parameter (by name) or a metadata constant (by index)."""
         self.random_weights = True
-        stream = [0, key] if isinstance(key, int) else [1, *key.encode()]
         where = f"line {place.line}, column {place.column}: the constant"
-        return random_constant(tensor, shape, self._uses.get(key, []), [self._seed, *stream], where)
+        return random_constant(key, tensor, shape, uses=self._uses.get(key, []), seed=self._seed, place=where)
 
     def operator(self, call: syntax.Call, operator: str, args: Sequence[Item[Value]], name: str) -> Item[Value]:
         """Convert a call and bind what it gives."""
@@ -137,8 +137,8 @@ class Emitter(Interpreter[Value]):
 
 
 def _reason(error: Exception) -> str:
-    """What TVM says, without the dump of the operator that it begins with."""
-    lines = _OPERATOR_DUMP.sub("", str(error)).strip().splitlines() or [type(error).__name__]
+    """What TVM says, without its dump of the operator, and with plain numbers."""
+    lines = _NUMBER.sub(r"\1", _OPERATOR_DUMP.sub("", str(error))).strip().splitlines() or [type(error).__name__]
     return plain(lines[-1], 300).rstrip(".")
 
 

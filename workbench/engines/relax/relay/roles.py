@@ -39,7 +39,7 @@ _INPUT_NAME = re.compile(
     r"(?:data|inputs?|x|image|images|pixel_values|input_ids|attention_mask|token_type_ids|position_ids|input_tensor|serving_default_\w+)(?:[_.:]?\d+)*"
 )
 _WEIGHT_NAME = re.compile(
-    r".*(?:weight|bias|gamma|beta|mean|var|variance|kernel|filter|alpha|scale|embeddings?|[_.][wb])(?:[_.:]?\d+)*", re.IGNORECASE
+    r".*(?:weights?|bias|biases|gamma|beta|mean|var|variance|kernel|filter|alpha|scale|embeddings?|[_.][wb])(?:[_.:]?\d+)*", re.IGNORECASE
 )
 
 
@@ -72,10 +72,11 @@ class _UseFinder(Interpreter[Reached]):
         del name
         if operator in _CARRIERS and args:
             return args[0]
+        shifted = operator == "add" and any(isinstance(arg, syntax.Constant) for arg in call.args)  # a variance plus epsilon is one still
         for position, arg in enumerate(args):
             for source in _sources(arg):
                 self.uses.setdefault(source, []).append(Use(operator, position, call))
-        return frozenset()
+        return frozenset(source for arg in args for source in _sources(arg)) if shifted else frozenset()
 
     def item(self, node: syntax.TupleGet, value: Item[Reached]) -> Item[Reached]:
         del node, value

@@ -19,6 +19,7 @@ _INDEX_POSITIONS = {("take", 1), ("gather", 1), ("gather_nd", 1), ("one_hot", 0)
 _POSITIVE_POSITIONS = {("nn.batch_norm", 4), ("divide", 1), ("power", 0), ("sqrt", 0), ("rsqrt", 0), ("log", 0), ("floor_divide", 1), ("mod", 1)}
 _SCALE_POSITIONS = {("nn.batch_norm", 1), ("nn.layer_norm", 1), ("nn.group_norm", 1), ("nn.instance_norm", 1)}
 _PRODUCTS = re.compile(r"nn\.(?:contrib_)?(?:depthwise_)?(?:conv\d?d|dense|matmul|batch_matmul)")
+_VARIANCE_NAME = re.compile(r".*(?:var|variance)(?:[_.:]?\d+)*", re.IGNORECASE)
 _SMALL = 0.1
 
 
@@ -27,25 +28,29 @@ def constant_of(data: syntax.TensorData) -> relax.Expr:
     return constant_tensor(np.frombuffer(data.data, np.dtype(data.dtype)).reshape(data.shape))
 
 
-def random_constant(tensor: syntax.TensorType, shape: tuple[int, ...], uses: Sequence[Use], seed: Sequence[int], place: str) -> relax.Expr:
+def random_constant(key: str | int, tensor: syntax.TensorType, shape: tuple[int, ...], *, uses: Sequence[Use], seed: int, place: str) -> relax.Expr:
     """A random constant, scaled for what it is used for.
 
     Args:
+        key: The parameter's name, or the index of the metadata constant.
         tensor: Its type.
         shape: Its shape, every dimension known.
         uses: Where it is used.
-        seed: What the random numbers are drawn from: the same seed gives the same value.
+        seed: Seed of the model; with the key it determines the value.
         place: Where it stands, for the message if it is too large.
 
     Raises:
         ModelError: It is larger than this machine may hold.
     """
     check_size(shape, tensor.dtype, place)
+    stream = [0, key] if isinstance(key, int) else [1, *key.encode()]
     positions = {(use.operator, use.position) for use in uses}
+    if isinstance(key, str) and _VARIANCE_NAME.fullmatch(key):
+        positions.add(("nn.batch_norm", 4))
     if "float" not in tensor.dtype:
         value = 0 if positions & _INDEX_POSITIONS else 1
         return constant_tensor(np.full(shape, value, tensor.dtype))
-    values = _random_floats(shape, uses, positions, np.random.default_rng(seed))
+    values = _random_floats(shape, uses, positions, np.random.default_rng([seed, *stream]))
     if tensor.dtype == "bfloat16":
         return relax.const(values, "bfloat16")
     return constant_tensor(values.astype(tensor.dtype))
