@@ -10,6 +10,7 @@
     │   └── SessionError      a session directory
     ├── EnvironmentFault      this machine lacks or refuses something      (exit code 3)
     │   └── WorkerDied        the worker process ended without an answer
+    ├── InternalError         a fault of the workbench or of TVM itself    (exit code 3)
     └── Interrupted           stopped by the user; the state was saved     (exit code 130)
 """
 
@@ -63,6 +64,12 @@ class EnvironmentFault(WorkbenchError):
 
 class WorkerDied(EnvironmentFault):
     """The worker process ended without an answer (crash of TVM, out of memory, killed)."""
+
+
+class InternalError(WorkbenchError):
+    """The workbench or TVM failed in a way that nobody foresaw; not the user's fault, and not an answer either."""
+
+    exit_code = 3
 
 
 class Interrupted(WorkbenchError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,10 @@ _LIGHT_MODELS = {
     "vgg19": "light_vgg19",
     "zfnet512": "light_zfnet512",
 }
-_RELAY_START = re.compile(r"\s*(#\[version|(?:/\*.*?\*/|//[^\n]*\n|\s)*(?:def\s*@|fn\s*[(<]|type\s+\w+|%\w+\s*=))", re.DOTALL)
+_RELAY_START = re.compile(r"(?>(?:/\*.*?\*/|//[^\n]*\n|\s)*)(#\[version|def\s*@|fn\s*[(<]|type\s+\w+|%\w+\s*=)", re.DOTALL)
+_PROTOBUF_STARTS = (b"\x08", b"\x0a", b"\x12")  # the first fields of an ONNX model: its version of the format, its producer
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_ENDINGS = {".onnx": "onnx", ".pt2": "torch", ".py": "relax", ".relay": "relay"}
 _SNIFF_BYTES = 4096
 
 
@@ -58,7 +61,8 @@ def resolve_model(
     """Find out what a MODEL argument means.
 
     Args:
-        text: A path, a bundled or registered name, or ``module:function``.
+        text: A path, a bundled or registered name, or ``module:function``. A bundled name means the bundled model, whatever lies in the
+            current folder; ``./name`` means the file.
         shapes: Numbers for inputs with dynamic dimensions.
         args: Arguments of a TE workload.
         trust: True if the user allowed the model's own code to run.
@@ -69,16 +73,39 @@ def resolve_model(
     shapes = dict(shapes or {})
     if text in _LIGHT_MODELS:
         _no_arguments(text, args)
-        return ModelSource(kind="onnx", name=text, path=str(_light_model(text)), shapes=shapes, trust=trust)
+        return replace(_model_file(_light_model(text), shapes=shapes, trust=trust), name=text)
     path = Path(text)
-    if not path.exists() and (text in BUNDLED or text in registered()):
-        return ModelSource(kind="workload", name=text, workload=text, args=args, trust=trust)
-    if not path.exists() and re.fullmatch(r"[\w.]+:\w+", text):
-        if not trust:
-            raise ModelError(f"{plain(text)} runs Python code of yours.", "Allow it with --trust.")
-        return ModelSource(kind="workload", name=text.rpartition(":")[2], workload=text, args=args, trust=True)
+    if text in BUNDLED or (text in registered() and not _exists(path)):
+        return _workload(text, name=text, shapes=shapes, args=args, trust=trust)
+    if not _exists(path) and re.fullmatch(r"[\w.]+:\w+", text):
+        return _workload(text, name=text.rpartition(":")[2], shapes=shapes, args=args, trust=trust)
     _no_arguments(text, args)
     return _model_file(path, shapes=shapes, trust=trust)
+
+
+def check_trust(source: ModelSource) -> None:
+    """Raise ModelError if reading a model runs its author's code and the user did not allow it."""
+    shown = plain(source.path or source.workload, 120)
+    what = {"relax": "is Python code, and reading it runs it", "torch": "is a torch.export archive, which can carry code"}.get(source.kind, "")
+    if source.kind == "workload" and ":" in source.workload:
+        what = "runs Python code of its author"
+    if what and not source.trust:
+        raise ModelError(f"{shown} {what}.", "If you trust its author, allow it with --trust (in Python: trust=True).")
+
+
+def _workload(text: str, *, name: str, shapes: Mapping[str, tuple[int, ...]], args: tuple[Any, ...] | None, trust: bool) -> ModelSource:
+    if shapes:
+        raise ModelError(f"{plain(text)} takes no --shape.", "It is a TE workload: give its arguments with --args.")
+    source = ModelSource(kind="workload", name=name, workload=text, args=args, trust=trust)
+    check_trust(source)
+    return source
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False  # no name that this file system can have
 
 
 def _no_arguments(text: str, args: tuple[Any, ...] | None) -> None:
@@ -106,7 +133,9 @@ def _model_file(path: Path, *, shapes: Mapping[str, tuple[int, ...]], trust: boo
     except (FileNotFoundError, NotADirectoryError) as error:
         raise ModelError(f"There is no model {shown}.", "Give a file, or a name that `workbench models` lists.") from error
     except (OSError, ValueError) as error:
-        raise ModelError(f"{shown} cannot be read: {plain(str(error), 120)}.", "Check the name and its permissions.") from error
+        raise ModelError(
+            f"{shown} cannot be read: {plain(str(getattr(error, 'strerror', error)), 120)}.", "Check the name and its permissions."
+        ) from error
     if status.st_size == 0:
         raise ModelError(f"{shown} is empty.", "Export or download the model again.")
     memory = memory_facts().total_bytes
@@ -116,27 +145,25 @@ def _model_file(path: Path, *, shapes: Mapping[str, tuple[int, ...]], trust: boo
             "Use a machine with more memory.",
         )
     kind = _kind_of_file(path, start)
-    if kind in ("relax", "torch") and not trust:
-        what = "is Python code, and reading it runs it" if kind == "relax" else "is a torch.export archive, which can carry code"
-        raise ModelError(f"{shown} {what}.", "If you trust its author, allow it with --trust.")
-    return ModelSource(kind=kind, name=_model_name(path), path=str(path.resolve()), shapes=shapes, trust=trust)
+    stamp = f"{status.st_size} bytes, changed at {status.st_mtime_ns} ns"
+    source = ModelSource(kind=kind, name=_model_name(path), path=str(path.resolve()), shapes=shapes, trust=trust, stamp=stamp)
+    check_trust(source)
+    return source
 
 
 def _kind_of_file(path: Path, start: bytes) -> str:
     """Kind of a model file, by its ending first and its beginning second."""
     ending = path.suffix.lower()
-    by_ending = {".onnx": "onnx", ".pt2": "torch", ".py": "relax", ".relay": "relay"}
-    if ending in by_ending:
-        return by_ending[ending]
-    try:
-        text = start.decode("utf-8", errors="strict" if len(start) < _SNIFF_BYTES else "ignore")
-    except UnicodeDecodeError:
-        text = ""
-    if text and _RELAY_START.match(text):
+    if ending in _ENDINGS:
+        return _ENDINGS[ending]
+    text = start.decode("utf-8", errors="ignore")
+    if _RELAY_START.match(text):
         return "relay"
     if ending in (".txt", ".rly"):
-        raise ModelError(f"{plain(path.name)} is a text, but no Relay program.", "Relay text begins with def @main(...), fn (...) or #[version = ...].")
-    if start[:1] in (b"\x08", b"\x0a", b"\x12") and not text.isprintable():
+        raise ModelError(
+            f"{plain(path.name)} is a text, but no Relay program.", "Relay text begins with def @main(...), fn (...) or #[version = ...]."
+        )
+    if start[:1] in _PROTOBUF_STARTS and _CONTROL.search(start):
         return "onnx"
     raise ModelError(
         f"{plain(path.name)} is no kind of model that is known here.",
@@ -145,6 +172,8 @@ def _kind_of_file(path: Path, start: bytes) -> str:
 
 
 def _model_name(path: Path) -> str:
-    """Name of a model: the file's, without endings; the directory's where the file is called model."""
-    stem = path.name.split(".")[0] or path.stem
+    """Name of a model: the file's, without the endings that say its kind; the directory's where the file is called model."""
+    stem = path.name
+    while Path(stem).suffix.lower() in (*_ENDINGS, ".txt", ".rly") and Path(stem).stem:
+        stem = Path(stem).stem
     return path.resolve().parent.name if stem == "model" and path.resolve().parent.name else stem

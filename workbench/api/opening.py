@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import operator
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, cast
 
 import cloudpickle
 
 from workbench.api.session import Session
-from workbench.errors import InputError, ModelError, SessionError
+from workbench.errors import EnvironmentFault, InputError, ModelError, SessionError, TargetError
+from workbench.escaping import file_stem, plain
 from workbench.machine import cpu_facts, cuda_facts
 from workbench.models import resolve_model
-from workbench.records.request import ModelSource, ProfileRequest
-from workbench.session import SessionDirectory, default_path
+from workbench.records.request import MOST_THREADS, ModelSource, ProfileRequest
+from workbench.session import SessionDirectory, default_path, is_session
 from workbench.workloads import BUNDLED, lookup, name_of, registered
 
 Model = str | Path | Callable[..., Any] | Any
@@ -38,7 +43,8 @@ def open(  # noqa: A001 - workbench.open reads well
     """Open a session.
 
     Args:
-        model: A model file, a bundled name, ``module:function``, an IRModule, a TE function (``register_workload``), or a session directory.
+        model: A model file, a bundled name, ``module:function``, an IRModule, a TE function (``register_workload``), or a session directory;
+            for that, options that are not the default change what it profiles.
         target: ``auto``, ``cpu``, ``cuda``, ``cuda:sm_90``, a TVM tag, JSON, or TVM's old string form.
         session: The directory; None takes ``workbench-sessions/<model>-<target>``.
         shapes: Numbers for inputs with dynamic dimensions.
@@ -54,53 +60,110 @@ def open(  # noqa: A001 - workbench.open reads well
         A session. Nothing is imported or measured yet: that is `Session.profile`.
 
     Raises:
+        InputError: An option has a value that cannot be used.
         ModelError: There is no such model, or it needs trust.
         SessionError: The directory holds another model's session.
     """
-    if isinstance(model, str | Path) and (Path(model) / "session.sqlite").is_file():
-        return _reopen(SessionDirectory.open(Path(model)), threads)
-    if threads is not None and threads < 1:
-        raise InputError(f"{threads} threads cannot run anything.", "Give at least 1.")
-    source, function = _source(model, shapes=shapes, args=args, trust=trust)
-    request = ProfileRequest(
-        source=source, target=target, layout=layout, fusion=fusion, repeat=repeat, threads=threads or cpu_facts().physical_cores, seed=seed
-    )
-    path = Path(session) if session is not None else default_path(source.name, _label(target))
-    directory = SessionDirectory.create(path)
+    options = _checked(target=target, layout=layout, fusion=fusion, threads=threads, repeat=repeat, seed=seed)
+    fixed = _fixed_shapes(shapes)
+    if isinstance(model, str | Path) and is_session(Path(model)):
+        return _reopen(Path(model), session, options=options, shapes=fixed, args=args, trust=trust)
+    source, content = _source(model, shapes=fixed, args=args, trust=trust)
+    request = replace(ProfileRequest(source=source, threads=cpu_facts().physical_cores), **options)
+    directory = SessionDirectory.create(Path(session) if session is not None else default_path(source.name, _label(target)))
     try:
-        request = _keep_module(directory, request, model)
-        _claim(directory, request)
+        request = _claim(directory, request, content)
     except BaseException:
         directory.discard()
         raise
-    return Session(directory, request, function=function)
+    return Session(directory, request, function=content if source.kind == "function" else b"")
 
 
-def _reopen(directory: SessionDirectory, threads: int | None) -> Session:
+def _checked(**options: Any) -> dict[str, Any]:
+    """The options that were given: threads if there are any, the others if they differ from the default.
+
+    Raises:
+        InputError: One has a value that no engine can use.
+    """
+    for name, least, most in (("threads", 1, MOST_THREADS), ("repeat", 1, 2**31 - 1), ("seed", 0, 2**63 - 1)):
+        value = options[name]
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most):
+            raise InputError(f"{name} is {plain(str(value))}.", f"Give a whole number from {least} to {most}.")
+    if not isinstance(options["target"], str) or not options["target"].strip():
+        raise TargetError(f"{plain(repr(options['target']))} is no target.", "Give a text, for example auto, cpu or cuda.")
+    defaults = {field.name: field.default for field in fields(ProfileRequest)}
+    return {name: value for name, value in options.items() if value is not None and (name == "threads" or value != defaults[name])}
+
+
+def _fixed_shapes(shapes: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]]:
+    try:
+        fixed = {str(name): tuple(operator.index(size) for size in shape) for name, shape in (shapes or {}).items()}
+    except TypeError as error:
+        raise InputError("The shapes are no whole numbers.", 'Give shapes={"name": (1, 3, 224, 224)}.') from error
+    if any(size < 1 for shape in fixed.values() for size in shape):
+        raise InputError("A shape has a size below 1.", "Give positive sizes.")
+    return fixed
+
+
+def _reopen(
+    path: Path,
+    session: str | Path | None,
+    *,
+    options: Mapping[str, Any],
+    shapes: Mapping[str, tuple[int, ...]],
+    args: Sequence[Any] | None,
+    trust: bool,
+) -> Session:
+    """The session in a directory; options that are not the default change what it profiles."""
+    if session is not None and Path(session).absolute() != path.absolute():
+        raise SessionError(f"{plain(str(path), 120)} is a session itself.", "Leave --session out.")
+    directory = SessionDirectory.open(path)
     with directory.store() as store:
-        manifest = store.manifest()
-    if "request" not in manifest:
-        raise SessionError(f"The session in {directory.path} was never begun.", "Profile a model into it.")
-    request = ProfileRequest.from_dict(manifest["request"])
-    return Session(directory, request if threads is None else ProfileRequest(**{**vars(request), "threads": threads}))
+        request = store.request()
+    if request is None:
+        raise SessionError(f"The session in {plain(str(directory.path), 120)} was never begun.", "Profile a model into it.")
+    source = replace(request.source, trust=trust)  # whoever wrote the directory cannot grant trust
+    if source.kind == "ir_json":
+        source = replace(source, path=str(directory.module))  # a session may have been copied
+    if shapes:
+        source = replace(source, shapes=shapes)
+    if args is not None:
+        source = replace(source, args=_plain_arguments(args))
+    return Session(directory, replace(request, source=source, **options))
 
 
-def _source(
-    model: Model, *, shapes: Mapping[str, Sequence[int]] | None, args: Sequence[Any] | None, trust: bool
-) -> tuple[ModelSource, bytes]:
-    """What a model argument means, and the pickled function if it is one."""
-    arguments = None if args is None else tuple(args)
+def _source(model: Model, *, shapes: Mapping[str, tuple[int, ...]], args: Sequence[Any] | None, trust: bool) -> tuple[ModelSource, bytes]:
+    """What a model argument means, and its content if that is in this process: a pickled function, or an IRModule as JSON."""
+    arguments = None if args is None else _plain_arguments(args)
     if isinstance(model, str) and model in registered() and model not in BUNDLED and not Path(model).exists():
         model = lookup(model)  # a function of this process, which the worker has never seen
     if isinstance(model, str | Path):
-        fixed = {name: tuple(int(size) for size in shape) for name, shape in (shapes or {}).items()}
-        source = resolve_model(str(model), shapes=fixed, args=arguments, trust=trust)
-        return source, b""
+        return resolve_model(str(model), shapes=shapes, args=arguments, trust=trust), b""
     if _is_ir_module(model):
-        return ModelSource(kind="ir_json", name="module"), b""
+        content = cast("Any", sys.modules["tvm"]).ir.save_json(model).encode()
+        return ModelSource(kind="ir_json", name="module", stamp=hashlib.sha256(content).hexdigest()), content
     if callable(model):
-        return ModelSource(kind="function", name=name_of(model), args=arguments), cloudpickle.dumps(model)
+        content = _pickled(model)
+        return ModelSource(kind="function", name=name_of(model), args=arguments, stamp=hashlib.sha256(content).hexdigest()), content
     raise ModelError(f"A {type(model).__name__} is no model.", "Give a file, a name, an IRModule, or a TE function.")
+
+
+def _pickled(function: Callable[..., Any]) -> bytes:
+    try:
+        return cast("bytes", cloudpickle.dumps(function))
+    except Exception as error:  # pickling runs code of whatever the function refers to
+        raise ModelError(
+            f"The function {plain(name_of(function))} cannot be handed to the worker: {plain(str(error), 200)}.",
+            "Let it use nothing from outside that is bound to this process, such as open files, locks or running generators.",
+        ) from error
+
+
+def _plain_arguments(args: Sequence[Any]) -> tuple[Any, ...]:
+    """Arguments of a workload as plain JSON values, so that they are the same after a session was reopened."""
+    try:
+        return tuple(json.loads(json.dumps(list(args), allow_nan=False, default=operator.index)))
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"The arguments {plain(repr(args))} are no plain values.", "Give numbers, texts and lists of them.") from error
 
 
 def _is_ir_module(model: Model) -> bool:
@@ -109,38 +172,59 @@ def _is_ir_module(model: Model) -> bool:
     return tvm is not None and isinstance(model, tvm.IRModule)
 
 
-def _keep_module(directory: SessionDirectory, request: ProfileRequest, model: Model) -> ProfileRequest:
-    """Write an IRModule from this process where the worker can read it."""
-    if request.source.kind != "ir_json":
-        return request
-    tvm = cast("Any", sys.modules["tvm"])
-    with tempfile.NamedTemporaryFile("w", dir=directory.path, prefix=".module-", suffix=".json", delete=False, encoding="utf-8") as file:
-        file.write(tvm.ir.save_json(model))
-    path = Path(file.name).replace(directory.path / "module.json")
-    values = request.to_dict()
-    values["source"]["path"] = str(path)
-    return ProfileRequest.from_dict(values)
-
-
-def _claim(directory: SessionDirectory, request: ProfileRequest) -> None:
-    """Write the request into a new session; refuse a session of another model."""
+def _claim(directory: SessionDirectory, request: ProfileRequest, content: bytes) -> ProfileRequest:
+    """Note in a session without a profile what it is for; refuse a session of another model."""
     with directory.store() as store:
-        known = store.manifest().get("request")
-        if known is not None:
-            source = ModelSource.from_dict(known["source"])
-            if (source.kind, source.path, source.workload) != (request.source.kind, request.source.path, request.source.workload):
-                raise SessionError(
-                    f"{directory.path} is the session of another model ({source.path or source.workload or source.name}).",
-                    "Give another directory: --session DIR.",
-                )
-        else:
+        known = store.request()
+        if known is not None and not _same_model(known.source, request.source):
+            shown = plain(known.source.path or known.source.workload or known.source.name, 120)
+            raise SessionError(
+                f"{plain(str(directory.path), 120)} is the session of another model ({shown}).", "Give another directory: --session DIR."
+            )
+        if request.source.kind == "ir_json":
+            _write_module(directory.module, content)
+            request = replace(request, source=replace(request.source, path=str(directory.module)))
+        if "profile_id" not in store.manifest():
             store.update_manifest({"request": request.to_dict(), "state": "new"})
+    return request
+
+
+def _same_model(one: ModelSource, other: ModelSource) -> bool:
+    """True if both are the same model, whatever its options, and even if it was edited meanwhile.
+
+    A file that is gone from its old place is taken for the one of the same name at the new place.
+    """
+    if (one.kind, one.workload) != (other.kind, other.workload):
+        return False
+    if one.kind in ("function", "ir_json"):
+        return one.name == other.name
+    return one.path == other.path or (Path(one.path).name == Path(other.path).name and not Path(one.path).exists())
+
+
+def _write_module(path: Path, content: bytes) -> None:
+    """Write an IRModule from this process where the worker can read it, whole or not at all."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".module-", suffix=".json", delete=False) as file:
+            try:
+                file.write(content)
+                file.close()
+                Path(file.name).replace(path)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise EnvironmentFault(
+            f"{plain(str(path), 120)} cannot be written: {error.strerror}.", "Check the space, or give another session."
+        ) from error
 
 
 def _label(target: str) -> str:
-    """Label of a target for the directory's name, without loading TVM."""
+    """Label of a target for the directory's name, without loading TVM; different texts give different names."""
     text = target.strip()
     if text in ("auto", "cuda"):
         devices = cuda_facts().devices
         return f"cuda-{devices[0].arch}" if devices else ("cpu" if text == "auto" else "cuda")
-    return text.replace("cuda:", "cuda-")
+    label = text.replace("cuda:", "cuda-")
+    if file_stem(label) == label:
+        return label
+    return f"{file_stem(label, 40)}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

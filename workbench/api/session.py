@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import operator
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace
@@ -17,6 +18,7 @@ from workbench.api.profile import SessionProfile
 from workbench.errors import SelectionError, SessionError
 from workbench.kernel import WorkerProcess
 from workbench.kernel.worker_process import OnEvent
+from workbench.models import check_trust
 from workbench.records.request import ProfileRequest
 from workbench.records.selection import Selection
 from workbench.session import SessionDirectory
@@ -51,28 +53,34 @@ class Session:
     def profile(self, *, refresh: bool = False, repeat: int | None = None, on_event: OnEvent | None = None) -> SessionProfile:
         """The profile: the stored one, or a new one if there is none yet.
 
+        A stored profile that was made for something else - another target, other options, or a model that was edited since - is replaced.
+
         Args:
             refresh: Measure again even if there is one.
             repeat: Measured runs; None lets the time a run takes decide.
             on_event: Told every event of the worker meanwhile.
 
         Raises:
-            WorkbenchError: The model, the target or the machine does not allow it; a session that was made for this is removed again.
+            WorkbenchError: The model, the target or the machine does not allow it; the profile that the session held before is kept.
         """
-        stored = None if refresh else self.stored_profile()
-        if stored is not None:
+        request = self.request if repeat is None else replace(self.request, repeat=repeat)
+        if not refresh and (stored := self._stored_for(request, repeat)) is not None:
             return stored
-        if repeat is not None:
-            self.request = replace(self.request, repeat=repeat)
-        try:
-            self._worker.run("profile", self.request.to_dict(), on_event=on_event)
-        except BaseException:
-            self._discard_unless_profiled()
-            raise
+        check_trust(request.source)
+        self._worker.run("profile", request.to_dict(), on_event=on_event)
+        self.request = request
         profile = self.stored_profile()
         if profile is None:
             raise SessionError(f"The worker stored no profile in {self.path}.", "Look into worker.log there.")
         return profile
+
+    def _stored_for(self, request: ProfileRequest, repeat: int | None) -> SessionProfile | None:
+        """The stored profile, if it answers the request."""
+        with self.directory.store() as store:
+            known, record = store.request(), store.profile()
+        if known is None or record is None or not known.asks_the_same(request) or repeat not in (None, known.repeat):
+            return None
+        return SessionProfile(self.directory, record)
 
     def stored_profile(self) -> SessionProfile | None:
         """The profile that the session holds; None before the first one."""
@@ -99,7 +107,7 @@ class Session:
             SelectionError: A row does not exist, or is the ``runtime`` row.
         """
         profile = self.profile()
-        wanted = [int(row) for row in rows]
+        wanted = [operator.index(row) for row in rows]
         count = len(profile.record.kernel_rows)
         for row in wanted:
             if not 0 <= row < count:
@@ -111,8 +119,9 @@ class Session:
             shutil.rmtree(answer["folder"], ignore_errors=True)
 
     def close(self) -> None:
-        """End the worker; the session stays on disk."""
+        """End the worker; the session stays on disk, unless this call of `workbench.open` made it and it never got a profile."""
         self._worker.stop()
+        self.directory.discard()
         atexit.unregister(self.close)
 
     def __enter__(self) -> Self:
@@ -124,17 +133,9 @@ class Session:
     def __repr__(self) -> str:
         return f"<Session {self.request.source.name} in {self.path}>"
 
-    def _discard_unless_profiled(self) -> None:
-        """Remove a session that has never held a profile, so that a failed start leaves nothing behind."""
-        if self.directory.database.exists() and self.stored_profile() is None:
-            self._worker.stop()
-            self.directory.discard()
-
 
 def _read_array(item: dict[str, str]) -> np.ndarray[Any, Any]:
     """One array that the worker wrote; its dtype may be one of ml_dtypes, which .npy keeps as raw bytes only."""
     array = np.load(item["file"], allow_pickle=False)
     dtype = np.dtype(getattr(ml_dtypes, item["dtype"], item["dtype"]))
     return array if array.dtype == dtype else array.view(dtype)
-
-

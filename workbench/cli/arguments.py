@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import functools
+from typing import Any, NoReturn
 
 from workbench.errors import InputError
 from workbench.escaping import plain
+from workbench.records.request import MOST_THREADS
 from workbench.workloads import parse_arguments
 
 _MAX_DIMENSIONS = 16
 _MAX_SIZE = 2**31 - 1
+_MOST_DIGITS = 20
+_MESSAGE_LIMIT = 600
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line, and which guesses no abbreviations: scripts would break with the next option."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **{"allow_abbrev": False, **settings})
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and where the options are listed; exit code 2."""
+        self.exit(InputError.exit_code, f"workbench: {plain(message, _MESSAGE_LIMIT)}. See: {self.prog} --help\n")
 
 
 def add_profile_options(parser: argparse.ArgumentParser) -> None:
@@ -21,8 +36,8 @@ def add_profile_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=1,3,224,224", help="shape of an input with dynamic dimensions")
     parser.add_argument("--args", metavar="JSON", help="arguments of a TE workload, e.g. '[1, 7, 7]'")
     parser.add_argument("--repeat", type=_positive, metavar="N", help="measured runs (default: as many as 3 to 8 seconds allow, at least 2)")
-    parser.add_argument("--threads", type=_positive, metavar="N", help="threads that run the kernels (default: all physical cores)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of random inputs and weights")
+    parser.add_argument("--threads", type=_threads, metavar="N", help="threads that run the kernels (default: all physical cores)")
+    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of random inputs and weights")
     parser.add_argument("--trust", action="store_true", help="allow the model's own code to run")
 
 
@@ -36,7 +51,12 @@ def shape_options(texts: list[str]) -> dict[str, tuple[int, ...]]:
     for text in texts:
         name, separator, sizes = text.rpartition("=")
         parts = [part.strip() for part in sizes.split(",")]
-        valid = separator and name and len(parts) <= _MAX_DIMENSIONS and all(part.isascii() and part.isdigit() for part in parts)
+        valid = (
+            separator
+            and name
+            and len(parts) <= _MAX_DIMENSIONS
+            and all(part.isascii() and part.isdigit() and len(part) <= _MOST_DIGITS for part in parts)
+        )
         if not valid or not all(0 < int(part) <= _MAX_SIZE for part in parts):
             raise InputError(f"--shape {plain(text)} is no shape.", "Write NAME=1,3,224,224 with positive sizes.")
         shapes[name] = tuple(int(part) for part in parts)
@@ -48,7 +68,12 @@ def json_arguments(text: str | None) -> tuple[Any, ...] | None:
     return None if text is None else parse_arguments(text)
 
 
-def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text) <= _MAX_SIZE):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+def _whole_number(text: str, *, least: int, most: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and least <= int(text) <= most):
+        raise argparse.ArgumentTypeError(f"{plain(text)} is not a whole number from {least} to {most}")
     return int(text)
+
+
+_positive = functools.partial(_whole_number, least=1, most=_MAX_SIZE)
+_threads = functools.partial(_whole_number, least=1, most=MOST_THREADS)
+_seed = functools.partial(_whole_number, least=0, most=2**63 - 1)

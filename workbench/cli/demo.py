@@ -11,6 +11,7 @@ from workbench.api import open as open_session
 from workbench.cli.output import note, show
 from workbench.cli.profile import run_profile
 from workbench.cli.profile_table import profile_table
+from workbench.cli.sessions import note_session
 from workbench.cli.task_table import selection_summary, task_table
 
 _MODEL = "squeezenet"
@@ -38,5 +39,5 @@ def _run(options: argparse.Namespace) -> int:
             values={"profile": profile.to_dict(), "selection": selection.to_dict()},
             json_to=options.json,
         )
-        note(f"session: {session.path}", quiet=options.quiet)
+        note_session(session.directory, quiet=options.quiet)
     return 0

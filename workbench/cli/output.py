@@ -2,21 +2,55 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import RenderableType
 
 from workbench.cli.formats import table_console
-from workbench.errors import EnvironmentFault
+from workbench.errors import EnvironmentFault, InputError
 from workbench.escaping import plain
 
 _STDOUT = "-"
+_DESTINATIONS = ("--json", "--csv", "--export")
+
+
+def check_destinations(options: argparse.Namespace) -> None:
+    """Find out before the work whether its result can be written.
+
+    Raises:
+        InputError: Two results want standard output, or an option names a directory, or a file in a directory that does not exist.
+        EnvironmentFault: A file may not be written.
+    """
+    wanted = [(option, getattr(options, option.removeprefix("--"), None)) for option in _DESTINATIONS]
+    to_stdout = [option for option, destination in wanted if destination == _STDOUT]
+    if len(to_stdout) > 1:
+        raise InputError(f"{' and '.join(to_stdout)} cannot both write to standard output.", "Give a file to one of them.")
+    if options.session is not None and not options.session.strip():
+        raise InputError("--session names no directory.", "Give a directory, or leave --session out.")
+    for option, destination in wanted:
+        if destination not in (None, _STDOUT):
+            _check_file(destination, option)
+
+
+def _check_file(destination: str, option: str) -> None:
+    path, shown = Path(destination), plain(destination, 120)
+    try:
+        if not destination or path.is_dir():
+            raise InputError(f"{option} {shown} is a directory." if destination else f"{option} names no file.", f"Give a file to {option}.")
+        if not path.parent.is_dir():
+            raise InputError(f"{option} {shown}: there is no directory {plain(str(path.parent), 120)}.", "Make it, or give another file.")
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise EnvironmentFault(f"{option} {shown} may not be written.", f"Give another file to {option}.")
+    except OSError as error:
+        raise InputError(f"{option} {shown} is no file: {error.strerror}.", f"Give another file to {option}.") from error
 
 
 def show(renderables: list[RenderableType], *, values: Mapping[str, Any] | list[Any], json_to: str | None) -> None:
@@ -31,9 +65,9 @@ def show(renderables: list[RenderableType], *, values: Mapping[str, Any] | list[
         write_text(json.dumps(values, indent=2, ensure_ascii=True, allow_nan=False) + "\n", json_to, option="--json")
     if json_to != _STDOUT:
         console = table_console()
-        for renderable in renderables:
-            console.print(renderable)
-        sys.stdout.flush()
+        with _standard_output():
+            for renderable in renderables:
+                console.print(renderable)
 
 
 def write_text(text: str, destination: str, *, option: str) -> None:
@@ -43,25 +77,53 @@ def write_text(text: str, destination: str, *, option: str) -> None:
         EnvironmentFault: The file cannot be written.
     """
     if destination == _STDOUT:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        with _standard_output():
+            sys.stdout.write(text)
         return
-    path = Path(destination)
+    path = Path(os.path.realpath(destination))  # behind a link, so that the link stays
     try:
         if path.exists() and not path.is_file():  # a device or pipe such as /dev/stderr
             path.write_text(text, encoding="utf-8")
             return
         with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name[:40]}-", delete=False, encoding="utf-8") as file:
+            temporary = Path(file.name)
             try:
                 file.write(text)
                 file.close()
-                os.chmod(file.name, 0o666 & ~_umask())  # a temporary file is private; a result is as any other file
-                Path(file.name).replace(path)
+                temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+                temporary.replace(path)
             except BaseException:
-                Path(file.name).unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # closing writes what is left, again
+                    file.close()
+                temporary.unlink(missing_ok=True)
                 raise
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise EnvironmentFault(f"{plain(destination, 120)} cannot be written: {error.strerror}.", f"Give another file to {option}.") from error
+        raise EnvironmentFault(
+            f"{plain(destination, 120)} cannot be written: {error.strerror or error}.", f"Free some space, or give another file to {option}."
+        ) from error
+
+
+@contextlib.contextmanager
+def _standard_output() -> Iterator[None]:
+    """Write all of a result now, and say so if that is not possible."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise  # the reader has what it wants
+    except OSError as error:
+        discard(sys.stdout)
+        raise EnvironmentFault(f"Standard output cannot be written: {error.strerror or error}.", "Free some space.") from error
+
+
+def discard(stream: TextIO) -> None:
+    """Send what a stream has not written yet to nowhere, so that the end of the process does not fail on it again."""
+    with contextlib.suppress(OSError, ValueError):  # a stream that is no file has nothing to be written later
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def _umask() -> int:
@@ -73,4 +135,5 @@ def _umask() -> int:
 def note(text: str, *, quiet: bool) -> None:
     """Say something on standard error, unless the user asked for quiet."""
     if not quiet:
-        print(plain(text, 400), file=sys.stderr)
+        with contextlib.suppress(OSError):  # nobody listens
+            print(plain(text, 400), file=sys.stderr)

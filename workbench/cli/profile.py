@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rich.text import Text
-
 from workbench.api import Session, SessionProfile
 from workbench.api import open as open_session
 from workbench.cli.arguments import add_profile_options, json_arguments, shape_options
-from workbench.cli.output import note, show, write_text
+from workbench.cli.output import show, write_text
 from workbench.cli.profile_table import profile_table
 from workbench.cli.progress import ProgressLine
+from workbench.cli.sessions import note_session
 from workbench.cli.table_csv import profile_csv
 
 
@@ -42,7 +41,7 @@ def _run(options: argparse.Namespace) -> int:
     ) as session:
         profile = run_profile(session, quiet=options.quiet)
         _print(profile, options)
-        note(f"session: {session.path}", quiet=options.quiet)
+        note_session(session.directory, quiet=options.quiet)
     return 0
 
 
@@ -55,5 +54,5 @@ def run_profile(session: Session, *, quiet: bool) -> SessionProfile:
 def _print(profile: SessionProfile, options: argparse.Namespace) -> None:
     if options.csv is not None:
         write_text(profile_csv(profile.record), options.csv, option="--csv")
-    table = Text("") if options.csv == "-" else profile_table(profile.record, all_rows=options.all_rows)
-    show([] if options.csv == "-" else [table], values=profile.to_dict(), json_to=options.json)
+    tables = [] if options.csv == "-" else [profile_table(profile.record, all_rows=options.all_rows)]
+    show(tables, values=profile.to_dict(), json_to=options.json)

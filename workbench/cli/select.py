@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from workbench.records.selection import Selection
 from workbench.selection import parse_rows, read_selection, select, write_selection
 
 _LARGEST_FILE_BYTES = 1_000_000
+_EXPORT = "Give a file that `workbench select --export FILE` wrote."
 
 
 def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -28,7 +30,7 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.add_argument("--tasks", nargs="+", metavar="TASK", help="task ids, unique beginnings of them, or kernel names; also separated by commas")
     parser.add_argument("--ops", nargs="+", metavar="OP", help="tasks with these operators, e.g. conv2d; also separated by commas")
     parser.add_argument("--export", metavar="FILE", help="write the selection to a file; - writes it to standard output")
-    parser.add_argument("--import", metavar="FILE", dest="import_from", help="take the selection from a file")
+    parser.add_argument("--import", metavar="FILE", dest="import_from", help="take the selection from a file; - reads standard input")
     parser.set_defaults(run=_run)
 
 
@@ -40,7 +42,7 @@ def _run(options: argparse.Namespace) -> int:
         if chosen is not None:
             store.write_selection(chosen)
         selection = chosen if chosen is not None else store.selection()
-    if selection is None:
+    if selection is None or not selection.tasks:
         raise SelectionError("Nothing is selected.", "Select with --top K, --share 0.8, --rows 0,2,5-9, --tasks or --ops.")
     if options.export is not None:
         write_text(write_selection(selection), options.export, option="--export")
@@ -74,12 +76,18 @@ def _names(texts: list[str] | None) -> list[str] | None:
 
 
 def _read(name: str) -> str:
-    path = Path(name)
+    """The text of a selection's file; of standard input for ``-``."""
+    shown = plain(name, 120)
     try:
-        if path.stat().st_size > _LARGEST_FILE_BYTES:
-            raise InputError(f"{plain(name, 120)} is too large for a selection.", "Give a file that `workbench select --export` wrote.")
-        return path.read_text(encoding="utf-8")
+        if name == "-":
+            data = b"" if sys.stdin is None else sys.stdin.buffer.read(_LARGEST_FILE_BYTES + 1)
+        else:
+            with Path(name).open("rb") as file:
+                data = file.read(_LARGEST_FILE_BYTES + 1)
+        if len(data) > _LARGEST_FILE_BYTES:
+            raise SelectionError(f"{shown} is too large for a selection.", _EXPORT)
+        return data.decode("utf-8-sig")
     except OSError as error:
-        raise InputError(f"{plain(name, 120)} cannot be read: {error.strerror}.", "Give a file that `workbench select --export` wrote.") from error
+        raise SelectionError(f"{shown} cannot be read: {error.strerror}.", _EXPORT) from error
     except ValueError as error:
-        raise InputError(f"{plain(name, 120)} is no UTF-8 text.", "Give a file that `workbench select --export` wrote.") from error
+        raise SelectionError(f"{shown} is no UTF-8 text.", _EXPORT) from error

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from workbench.cli.output import note
 from workbench.errors import SessionError
+from workbench.escaping import plain
 from workbench.records.profile import Profile
 from workbench.session import SessionDirectory, latest_session
 
@@ -23,8 +24,15 @@ def find_session(path: str | None, *, quiet: bool) -> SessionDirectory:
     latest = latest_session()
     if latest is None:
         raise SessionError("There is no session in workbench-sessions.", f"{_HOW_TO_PROFILE} Or name one: --session DIR.")
-    note(f"session: {latest}", quiet=quiet)
-    return SessionDirectory.open(latest)
+    directory = SessionDirectory.open(latest)
+    note_session(directory, quiet=quiet)
+    return directory
+
+
+def note_session(directory: SessionDirectory, *, quiet: bool) -> None:
+    """Say which session a command used, as seen from the current folder."""
+    path, here = directory.path, Path.cwd()
+    note(f"session: {path.relative_to(here) if path.is_relative_to(here) else path}", quiet=quiet)
 
 
 def profile_of(directory: SessionDirectory) -> Profile:
@@ -36,5 +44,5 @@ def profile_of(directory: SessionDirectory) -> Profile:
     with directory.store() as store:
         profile = store.profile()
     if profile is None:
-        raise SessionError(f"The session in {directory.path} has no profile yet.", _HOW_TO_PROFILE)
+        raise SessionError(f"The session in {plain(str(directory.path), 120)} has no profile yet.", _HOW_TO_PROFILE)
     return profile

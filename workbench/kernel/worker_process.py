@@ -9,26 +9,31 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from workbench import errors
-from workbench.errors import Interrupted, WorkbenchError, WorkerDied
+from workbench.errors import EnvironmentFault, InternalError, Interrupted, WorkbenchError, WorkerDied
+from workbench.escaping import plain
 from workbench.records.command import CANCELLED, DONE, FINAL_STATES, Command, Event, Failure
 from workbench.session import SessionDirectory
 from workbench.store import Store
-from workbench.worker import ALREADY_SERVED
+from workbench.worker import ALREADY_SERVED, CANNOT_WRITE, NO_ENGINE, STARTING
 
 _POLL_S = 0.02
 _CANCEL_GRACE_S = 5.0
 _STOP_GRACE_S = 3.0
-_FRESH_BEAT_S = 10.0
-_LOG_TAIL_BYTES = 2000
+_MOST_STARTS = 10
+_LOG_TAIL_BYTES = 8000
+_LARGEST_LOG_BYTES = 10**6
+_CRASHES = (signal.SIGSEGV, signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE)
+_DOCTOR = "Run `workbench doctor`."
 
 OnEvent = Callable[[Event], None]
 
 
 class WorkerProcess:
-    """The worker of one session.
+    """The worker of one session, or the part of it that this front can see: a session has one worker, whichever front started it.
 
     Args:
         directory: The session.
@@ -42,24 +47,10 @@ class WorkerProcess:
         self._function = function
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        """Start the process if it does not run."""
-        if self._process is not None and self._process.poll() is None:
-            return
-        environment = {**os.environ, "TVM_NUM_THREADS": str(self._threads), "PYTHONUNBUFFERED": "1"}
-        with self._directory.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "workbench.worker", str(self._directory.path), "--function-bytes", str(len(self._function))],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                env=environment,
-                start_new_session=True,
-            )
-        if self._function and self._process.stdin is not None:
-            with contextlib.suppress(BrokenPipeError):  # a worker that died at once is reported when it is waited for
-                self._process.stdin.write(self._function)
-                self._process.stdin.flush()
+    @property
+    def pid(self) -> int | None:
+        """The process that this front started; None if there is none, or another front's worker serves the session."""
+        return None if self._process is None or self._process.poll() is not None else self._process.pid
 
     def run(self, kind: str, arguments: dict[str, Any], *, on_event: OnEvent | None = None) -> dict[str, Any]:
         """Have the worker do something, and wait for it.
@@ -67,7 +58,7 @@ class WorkerProcess:
         Args:
             kind: Kind of the command.
             arguments: What it needs.
-            on_event: Told every event meanwhile.
+            on_event: Told every event meanwhile; what it raises ends the command.
 
         Raises:
             WorkbenchError: What the worker raised.
@@ -76,78 +67,172 @@ class WorkerProcess:
         """
         with self._directory.store() as store:
             last_event = store.last_event()
-            self.start()
             number = store.add_command(kind, arguments)
             try:
-                while True:
-                    command = store.command(number)
-                    last_event = _tell(store, last_event, on_event)
-                    if command.state in FINAL_STATES:
-                        return _answer(command)
-                    self._check_alive(store, number)
-                    time.sleep(_POLL_S)
+                return self._wait(store, number, last_event=last_event, on_event=on_event)
             except KeyboardInterrupt:
                 self._cancel(store, number)
                 raise Interrupted("Stopped.", "What was finished before is saved.") from None
+            except BaseException:
+                self._cancel(store, number)
+                raise
 
-    def _check_alive(self, store: Store, number: int) -> None:
-        """Raise WorkerDied if nobody will answer the command."""
-        code = None if self._process is None else self._process.poll()
-        if code is None:
-            return
-        beat = store.heartbeat()
-        if code == ALREADY_SERVED and beat is not None and time.time() - beat.time_s < _FRESH_BEAT_S:
-            return  # another front's worker serves the session, and takes our command
+    def _wait(self, store: Store, number: int, *, last_event: int, on_event: OnEvent | None) -> dict[str, Any]:
+        starts = 0
+        while True:
+            command = store.command(number)
+            last_event = _tell(store, last_event, on_event)
+            if command.state in FINAL_STATES:
+                return _answer(command)
+            if not self._is_alive(store, number):
+                starts += 1
+                if starts > _MOST_STARTS:
+                    raise WorkerDied("The worker ends again and again before it answers.", _DOCTOR)
+                self._start()
+            time.sleep(_POLL_S)
+
+    def _is_alive(self, store: Store, number: int) -> bool:
+        """True if a worker of this or another front will answer the command, or has answered it.
+
+        Raises:
+            WorkerDied: The worker of this front has ended without an answer.
+        """
+        process = self._process
+        if process is None or process.poll() is None:
+            return process is not None or self._directory.is_served()
+        self._forget()
         if store.command(number).state in FINAL_STATES:
-            return
-        if code in (0, ALREADY_SERVED):
-            self.start()  # it ended, idle, just before our command came
-            return
-        store.cancel_command(number)
-        raise WorkerDied(f"The worker {_ending(code)}.", f"Its last words are in {self._directory.log}: {self._log_tail()}")
+            return True
+        if process.returncode not in (0, ALREADY_SERVED):  # 0: it ended, idle, just before our command came
+            error = self._death(process.returncode, store)
+            failure = Failure(kind=type(error).__name__, message=error.message, remedy=error.remedy)
+            with contextlib.suppress(WorkbenchError):  # on a full disk nothing can be noted
+                store.finish_command(number, failure=failure)
+            raise error
+        return self._directory.is_served()
+
+    def _start(self) -> None:
+        size = f"--function-bytes={len(self._function)}"
+        # -P and the front's own path: the worker finds what the front found, and nothing that lies in the current folder by chance.
+        command = [sys.executable, "-P", "-X", "faulthandler", "-m", "workbench.worker", str(self._directory.path), size]
+        environment = {**os.environ, "PYTHONPATH": _search_path(), "TVM_NUM_THREADS": str(self._threads), "PYTHONUNBUFFERED": "1"}
+        try:
+            with _open_log(self._directory.log) as log:
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment, start_new_session=True, bufsize=0
+                )
+        except OSError as error:
+            raise EnvironmentFault(
+                f"The worker cannot be started: {plain(str(error), 200)}.", "Check the session directory and the memory."
+            ) from error
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):  # a worker that died at once is reported when it is waited for
+                rest = memoryview(self._function)
+                while rest:
+                    rest = rest[self._process.stdin.write(rest) or 0 :]
 
     def _cancel(self, store: Store, number: int) -> None:
-        """End a command: ask first, kill then."""
-        store.cancel_command(number)
-        deadline = time.monotonic() + _CANCEL_GRACE_S
-        while time.monotonic() < deadline:
+        """End a command: ask first, kill then; a second Ctrl-C kills at once."""
+        try:
             if store.command(number).state in FINAL_STATES:
                 return
-            time.sleep(_POLL_S)
+            store.cancel_command(number)
+            deadline = time.monotonic() + _CANCEL_GRACE_S
+            while time.monotonic() < deadline and (self.pid is not None or self._directory.is_served()):
+                if store.command(number).state in FINAL_STATES:
+                    return
+                time.sleep(_POLL_S)
+        except (KeyboardInterrupt, WorkbenchError):
+            pass  # no more patience, or a session that cannot be written
         self.kill()
+        with contextlib.suppress(WorkbenchError):
+            store.finish_command(number, cancelled=True)
 
     def stop(self) -> None:
-        """End the worker: close its input, wait, kill."""
+        """End the worker, unless another front waits for its answer: then it ends after that."""
         process = self._process
         if process is None:
             return
         if process.stdin is not None:
-            with contextlib.suppress(BrokenPipeError):  # it may be gone already
-                process.stdin.close()
+            process.stdin.close()
         try:
             process.wait(_STOP_GRACE_S)
         except subprocess.TimeoutExpired:
-            self.kill()
-        self._process = None
+            if not self._is_needed():
+                self.kill()
+        self._forget()
 
     def kill(self) -> None:
         """End the worker and all its children at once."""
-        process = self._process
-        if process is not None:
+        if self._process is not None:
             with contextlib.suppress(ProcessLookupError):  # it may be gone already
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            self._process = None
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._forget()
 
-    def _log_tail(self) -> str:
+    def _is_needed(self) -> bool:
+        """True if there are commands without an answer; those of this front have been ended before."""
+        try:
+            with self._directory.store() as store:
+                return bool(store.open_commands())
+        except WorkbenchError:
+            return False
+
+    def _forget(self) -> None:
+        """Let go of the process; what a dead worker has left of its children ends with it."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        if process.poll() is None:
+            process.returncode = 0  # it finishes another front's work; it is no child to be waited for any more
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    def _death(self, code: int, store: Store) -> EnvironmentFault:
+        """What to tell of a worker that ended without an answer."""
+        last_words = self._last_words()
+        if code == CANNOT_WRITE:
+            return EnvironmentFault(
+                f"The worker cannot write the session in {plain(str(self._directory.path), 120)}: the disk is full or read-only.",
+                "Free some space, or give another --session DIR.",
+            )
+        if code == NO_ENGINE:
+            return WorkerDied(f"TVM cannot be loaded: {last_words}.", _DOCTOR)
+        with contextlib.suppress(WorkbenchError):
+            beat = store.heartbeat()
+            if beat is not None and beat.phase == STARTING:
+                return WorkerDied(f"The worker {_ending(code)} while it loaded TVM.", _DOCTOR)
+        if code == -signal.SIGKILL:
+            return WorkerDied(f"The worker {_ending(code)}.", "If nobody killed it, the memory ran out: look at the kernel's log, and try again.")
+        if -code in _CRASHES:
+            return WorkerDied(f"The worker {_ending(code)}: TVM crashed.", f"{_DOCTOR} If it finds nothing, please report it with worker.log.")
+        return WorkerDied(f"The worker {_ending(code)}: {last_words}.", _DOCTOR)
+
+    def _last_words(self) -> str:
+        """The last line of the log that says something."""
         try:
             with self._directory.log.open("rb") as log:
-                log.seek(0, os.SEEK_END)
-                log.seek(max(log.tell() - _LOG_TAIL_BYTES, 0))
-                lines = log.read().decode("utf-8", "replace").strip().splitlines()
+                log.seek(max(log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES, 0))
+                lines = log.read().decode("utf-8", "replace").splitlines()
         except OSError:
-            return "(none)"
-        return lines[-1][:300] if lines else "(none)"
+            lines = []
+        told = [line.strip() for line in lines if line.strip()]
+        return plain(told[-1], 300).rstrip(".") if told else "it left no words"
+
+
+def _open_log(path: Path) -> Any:
+    """The log, opened to append; one that has grown large begins anew."""
+    large = path.exists() and path.stat().st_size > _LARGEST_LOG_BYTES
+    return path.open("wb" if large else "ab")
+
+
+def _search_path() -> str:
+    """Where this process finds modules, for the worker: the user may have extended it, and may have moved to another folder."""
+    folders = dict.fromkeys(str(Path(entry).absolute()) for entry in sys.path if isinstance(entry, str) and os.pathsep not in entry)
+    return os.pathsep.join(folders)
 
 
 def _tell(store: Store, last_event: int, on_event: OnEvent | None) -> int:
@@ -170,14 +255,20 @@ def _answer(command: Command) -> dict[str, Any]:
 
 def _raised(failure: Failure) -> WorkbenchError:
     """The error that the worker raised, of the same class, with its full text as a note."""
-    kind = getattr(errors, failure.kind, WorkbenchError)
-    error: WorkbenchError = kind(failure.message, failure.remedy) if issubclass(kind, WorkbenchError) else WorkbenchError(failure.message)
-    error.add_note(failure.detail)
+    kind = getattr(errors, failure.kind, InternalError)
+    if not (isinstance(kind, type) and issubclass(kind, WorkbenchError)):
+        kind = InternalError
+    error: WorkbenchError = kind(failure.message, failure.remedy)
+    if failure.detail:
+        error.add_note(failure.detail)
     return error
 
 
 def _ending(code: int) -> str:
     """How a process ended, in words."""
-    if code < 0:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
         return f"died with {signal.Signals(-code).name}"
-    return f"ended with exit code {code}"
+    except ValueError:
+        return f"died with signal {-code}"

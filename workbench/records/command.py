@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.records.decode import decode
+
 PENDING = "pending"
 RUNNING = "running"
 DONE = "done"
@@ -35,8 +37,8 @@ class Failure:
 
     @classmethod
     def from_dict(cls, values: dict[str, str]) -> Failure:
-        """The inverse of `to_dict`."""
-        return cls(kind=values["kind"], message=values["message"], remedy=values["remedy"], detail=values["detail"])
+        """The inverse of `to_dict`; raises DecodeError."""
+        return decode(cls, values)
 
 
 @dataclass(frozen=True)

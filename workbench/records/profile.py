@@ -5,10 +5,11 @@ The JSON forms are the contract of ``profile --json`` and ``tasks --json`` (docs
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from workbench.records.decode import decode
 from workbench.records.origin import Origin
 
 RUNTIME_ROW = "runtime"
@@ -140,12 +141,8 @@ class Row:
 
     @classmethod
     def from_record(cls, values: dict[str, Any]) -> Row:
-        """The inverse of `to_record`."""
-        known = {name.name: values[name.name] for name in fields(cls)}
-        known["ops"] = tuple(values["ops"])
-        known["origins"] = tuple(Origin.from_dict(origin) for origin in values["origins"])
-        known["untunable"] = values["untunable"] or ""
-        return cls(**known)
+        """The inverse of `to_record`; raises DecodeError."""
+        return decode(cls, _with_text(values, "untunable"))
 
 
 @dataclass(frozen=True)
@@ -188,12 +185,8 @@ class Task:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Task:
-        """The inverse of `to_dict`."""
-        known = {name.name: values[name.name] for name in fields(cls)}
-        for name in ("ops", "kernels", "rows", "shapes"):
-            known[name] = tuple(known[name])
-        known["untunable"] = values["untunable"] or ""
-        return cls(**known)
+        """The inverse of `to_dict`; raises DecodeError."""
+        return decode(cls, _with_text(values, "untunable"))
 
 
 @dataclass(frozen=True)
@@ -255,21 +248,13 @@ class Profile:
 
     @classmethod
     def from_parts(cls, header: dict[str, Any], rows: Iterable[Row], tasks: Iterable[Task]) -> Profile:
-        """A profile from its `header`, rows and tasks."""
-        return cls(
-            model=header["model"],
-            engine=header["engine"],
-            target=header["target"],
-            total_us=header["total_us"],
-            total_us_iqr=header["total_us_iqr"],
-            rows_us=header["rows_us"],
-            rows=tuple(rows),
-            tasks=tuple(tasks),
-            unmeasured=header["unmeasured"] or "",
-            notes=tuple(header["notes"]),
-            repeats=header["repeats"],
-            threads=header["threads"],
-        )
+        """A profile from its `header`, rows and tasks.
+
+        Raises:
+            DecodeError: The header is damaged.
+        """
+        empty = decode(cls, {**_with_text(header, "unmeasured"), "rows": (), "tasks": ()})
+        return replace(empty, rows=tuple(rows), tasks=tuple(tasks))
 
     def to_dict(self) -> dict[str, Any]:
         """The profile as in ``profile --json``."""
@@ -278,3 +263,8 @@ class Profile:
             "rows": [row.to_dict() for row in self.rows],
             "tasks": [task.to_dict() for task in self.tasks],
         }
+
+
+def _with_text(values: Any, name: str) -> Any:
+    """The values of a record whose JSON form has null where the record has an empty text."""
+    return {**values, name: ""} if isinstance(values, Mapping) and values.get(name, "") is None else values

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from workbench.records.decode import decode
+
 MODEL_KINDS = ("onnx", "relay", "relax", "ir_json", "torch", "workload", "function")
+MOST_THREADS = 1024
+"""More would only make TVM's thread pool fail."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,7 @@ class ModelSource:
         args: Arguments of the workload, plain JSON values; None takes the workload's own defaults.
         shapes: Numbers for inputs with dynamic dimensions.
         trust: True if the user allowed the model's own code to run.
+        stamp: Tells one content from another: size and time of change of a file, digest of a function or of an IRModule.
     """
 
     kind: str
@@ -31,6 +36,7 @@ class ModelSource:
     args: tuple[Any, ...] | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     trust: bool = False
+    stamp: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The record as JSON-ready values."""
@@ -42,20 +48,13 @@ class ModelSource:
             "args": None if self.args is None else list(self.args),
             "shapes": {name: list(shape) for name, shape in self.shapes.items()},
             "trust": self.trust,
+            "stamp": self.stamp,
         }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ModelSource:
-        """The inverse of `to_dict`."""
-        return cls(
-            kind=values["kind"],
-            name=values["name"],
-            path=values["path"],
-            workload=values["workload"],
-            args=None if values["args"] is None else tuple(values["args"]),
-            shapes={name: tuple(shape) for name, shape in values["shapes"].items()},
-            trust=values["trust"],
-        )
+        """The inverse of `to_dict`; raises DecodeError."""
+        return decode(cls, values)
 
 
 @dataclass(frozen=True)
@@ -94,13 +93,12 @@ class ProfileRequest:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ProfileRequest:
-        """The inverse of `to_dict`."""
-        return cls(
-            source=ModelSource.from_dict(values["source"]),
-            target=values["target"],
-            layout=values["layout"],
-            fusion=values["fusion"],
-            repeat=values["repeat"],
-            threads=values["threads"],
-            seed=values["seed"],
-        )
+        """The inverse of `to_dict`; raises DecodeError."""
+        return decode(cls, values)
+
+    def asks_the_same(self, other: ProfileRequest) -> bool:
+        """True if a profile made for the one answers the other: everything is equal but the name, the trust and the number of runs."""
+        return self._essence() == other._essence()
+
+    def _essence(self) -> ProfileRequest:
+        return replace(self, repeat=None, source=replace(self.source, name="", trust=False))

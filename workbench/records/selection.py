@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.records.decode import decode
+
 SELECTION_FORMAT = "workbench-selection"
 SELECTION_VERSION = 1
 
@@ -53,21 +55,10 @@ class Selection:
             "target": self.target,
             "rule": self.rule,
             "rows": list(self.rows),
-            "tasks": [
-                {"task": item.task, "name": item.name, "trials": item.trials, "seconds": item.seconds} for item in self.tasks
-            ],
+            "tasks": [{"task": item.task, "name": item.name, "trials": item.trials, "seconds": item.seconds} for item in self.tasks],
         }
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Selection:
-        """The inverse of `to_dict`; the values must have been checked (see `workbench.selection.read_selection`)."""
-        return cls(
-            model=values["model"],
-            target=values["target"],
-            tasks=tuple(
-                SelectedTask(task=item["task"], name=item["name"], trials=item["trials"], seconds=item["seconds"])
-                for item in values["tasks"]
-            ),
-            rows=tuple(values["rows"]),
-            rule=values["rule"],
-        )
+        """The inverse of `to_dict`; raises DecodeError (a file of the user's is read by `workbench.selection.read_selection`)."""
+        return decode(cls, values)

@@ -16,39 +16,52 @@ _TABLES = (
     "CREATE TABLE links (row INTEGER PRIMARY KEY, kernel TEXT NOT NULL, structural_hash TEXT NOT NULL, task TEXT NOT NULL)",
     "CREATE TABLE selection (id INTEGER PRIMARY KEY CHECK (id = 1), record TEXT NOT NULL)",
     "CREATE TABLE events (event INTEGER PRIMARY KEY AUTOINCREMENT, time_s REAL NOT NULL, kind TEXT NOT NULL, data TEXT NOT NULL)",
-    "CREATE TABLE commands (command INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, arguments TEXT NOT NULL, state TEXT NOT NULL,"
-    " cancelled INTEGER NOT NULL DEFAULT 0, result TEXT, failure TEXT)",
+    """CREATE TABLE commands (command INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, arguments TEXT NOT NULL, state TEXT NOT NULL,
+    cancelled INTEGER NOT NULL DEFAULT 0, result TEXT, failure TEXT)""",
     "CREATE TABLE heartbeat (id INTEGER PRIMARY KEY CHECK (id = 1), pid INTEGER NOT NULL, time_s REAL NOT NULL, phase TEXT NOT NULL)",
 )
 
 
-def create(connection: sqlite3.Connection) -> None:
+def create(connection: sqlite3.Connection, place: str) -> None:
     """Make an empty database a session store, in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         if _version(connection) == 0:
+            refuse_foreign(connection, place)
             for statement in _TABLES:
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
+
+
+def refuse_foreign(connection: sqlite3.Connection, place: str) -> None:
+    """Raise SessionError if the database belongs to another program; it is only read."""
+    if _identifier(connection) != APPLICATION_ID and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        raise SessionError(f"{place} holds the database of another program.", "Give another directory: --session DIR.")
 
 
 def check(connection: sqlite3.Connection, place: str) -> None:
     """Raise SessionError unless the database is a session store of this version."""
     version = _version(connection)
-    identifier = connection.execute("PRAGMA application_id").fetchone()[0]
-    if version == 0 or identifier != APPLICATION_ID:
+    if version == 0 or _identifier(connection) != APPLICATION_ID:
         raise SessionError(f"{place} holds no workbench session.", "Make one with: workbench profile MODEL.")
     if version > FORMAT_VERSION:
         raise SessionError(
             f"{place} was written by a newer workbench (format {version}; this one knows {FORMAT_VERSION}).",
             "Upgrade tvm-workbench to open it.",
         )
+    if version < 0:
+        raise SessionError(f"{place} has the format {version}, which no workbench writes.", "Give another directory: --session DIR.")
 
 
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _identifier(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA application_id").fetchone()[0])

@@ -1,30 +1,35 @@
 """The store: one SQLite file, the only channel between fronts and a worker.
 
 Every method is one transaction. A connection belongs to the thread that opened it; another thread or process opens its own. The database is
-in WAL mode: readers never wait for the writer, and what was committed survives the death of any process.
+in WAL mode: readers never wait for the writer, and what was committed survives the death of any process. What is read was perhaps written by
+somebody else: all of it is checked.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, Self
 
-from workbench.errors import EnvironmentFault, SessionError
-from workbench.records.command import CANCELLED, DONE, FAILED, PENDING, RUNNING, Command, Event, Failure, Heartbeat
+from workbench.errors import SessionError
+from workbench.records.command import CANCELLED, DONE, FAILED, FINAL_STATES, PENDING, RUNNING, Command, Event, Failure, Heartbeat
+from workbench.records.decode import decode
 from workbench.records.profile import Profile, Row, Task
+from workbench.records.request import ProfileRequest
 from workbench.records.selection import Selection
-from workbench.store import schema
+from workbench.store.connection import Connection, damaged
 
-_BUSY_TIMEOUT_S = 10.0
+_COMMAND_COLUMNS = "command, kind, arguments, state, cancelled, result, failure"
 
 
 class Store:
     """An open ``session.sqlite``.
+
+    A session that cannot be written can still be read.
 
     Raises:
         SessionError: The file is missing, damaged, no session, or of a newer format.
@@ -33,32 +38,14 @@ class Store:
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self._path = path
-        if not create and not path.is_file():
-            raise SessionError(f"There is no session in {path.parent}.", "Make one with: workbench profile MODEL.")
-        with self._errors():
-            self._connection = self._connect(create=create)
-            try:
-                if create:
-                    schema.create(self._connection)
-                schema.check(self._connection, str(path.parent))
-            except BaseException:
-                self._connection.close()
-                raise
-
-    def _connect(self, *, create: bool) -> sqlite3.Connection:
-        if not create and not _writable(self._path):
-            connection = sqlite3.connect(f"{self._path.resolve().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
-        else:
-            connection = sqlite3.connect(self._path, isolation_level=None, timeout=_BUSY_TIMEOUT_S)
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")
-        return connection
+        self._connection = Connection(path, create=create)
+        self._sql = self._connection.sql
 
     def close(self) -> None:
         """Close the connection; the last one to close folds the write-ahead log into the file."""
         self._connection.close()
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -68,224 +55,246 @@ class Store:
 
     def manifest(self) -> dict[str, Any]:
         """All entries of the manifest."""
-        with self._errors():
-            return {key: json.loads(value) for key, value in self._connection.execute("SELECT key, value FROM manifest")}
+        with self._reading():
+            return {str(key): _loads(value) for key, value in self._sql.execute("SELECT key, value FROM manifest")}
+
+    def request(self) -> ProfileRequest | None:
+        """What the profile was made for, or is to be made for; None if nothing was asked for yet."""
+        with self._reading():
+            found = self._entry("request")
+            return None if found is None else ProfileRequest.from_dict(found)
 
     def update_manifest(self, entries: Mapping[str, Any]) -> None:
         """Set entries of the manifest."""
-        with self._transaction():
+        with self._connection.transaction():
             self._set_manifest(entries)
 
     def _set_manifest(self, entries: Mapping[str, Any]) -> None:
-        self._connection.executemany(
-            "INSERT OR REPLACE INTO manifest (key, value) VALUES (?, ?)", [(key, json.dumps(value)) for key, value in entries.items()]
-        )
+        self._sql.executemany("INSERT OR REPLACE INTO manifest (key, value) VALUES (?, ?)", [(key, _dumps(value)) for key, value in entries.items()])
+
+    def _entry(self, key: str) -> Any:
+        found = self._sql.execute("SELECT value FROM manifest WHERE key = ?", (key,)).fetchone()
+        return None if found is None else _loads(found[0])
 
     # profile
 
     def write_profile(self, profile: Profile, hashes: Mapping[str, str], manifest: Mapping[str, Any]) -> None:
-        """Replace rows, tasks and links, and set manifest entries, all at once; a selection of tasks that are gone is dropped.
+        """Replace rows, tasks and links, and set manifest entries, all at once.
+
+        A selection stays as long as all its tasks exist, and then ticks their rows of the new profile.
 
         Args:
             profile: The new profile.
             hashes: Structural hash of each kernel by name.
             manifest: Entries that belong to the new profile.
         """
-        with self._transaction():
+        with self._connection.transaction() as sql:
             for table in ("rows", "tasks", "links"):
-                self._connection.execute(f"DELETE FROM {table}")  # noqa: S608 - a fixed name
-            self._connection.executemany(
+                sql.execute(f"DELETE FROM {table}")  # noqa: S608 - a fixed name
+            sql.executemany(
                 "INSERT INTO rows VALUES (?, ?, ?, ?, ?)",
-                [(row.row, row.kernel, row.task, row.time_us, json.dumps(row.to_record())) for row in profile.rows],
+                [(row.row, row.kernel, row.task, row.time_us, _dumps(row.to_record())) for row in profile.rows],
             )
-            self._connection.executemany(
+            sql.executemany(
                 "INSERT INTO tasks VALUES (?, ?, ?, ?)",
-                [(index, task.task, task.weight, json.dumps(task.to_dict())) for index, task in enumerate(profile.tasks)],
+                [(index, task.task, task.weight, _dumps(task.to_dict())) for index, task in enumerate(profile.tasks)],
             )
-            self._connection.executemany(
+            sql.executemany(
                 "INSERT INTO links VALUES (?, ?, ?, ?)",
                 [(row.row, row.kernel, hashes[row.kernel], row.task) for row in profile.rows if row.kernel is not None],
             )
             self._set_manifest({**manifest, "profile": profile.header()})
-            selection = self._selection()
-            known = {task.task for task in profile.tasks}
-            if selection is not None and not all(item.task in known for item in selection.tasks):
-                self._connection.execute("DELETE FROM selection")
+            self._keep_selection(profile)
+
+    def _keep_selection(self, profile: Profile) -> None:
+        """Tie the selection to a new profile, or drop it."""
+        rows_of = {task.task: task.rows for task in profile.tasks}
+        try:
+            with self._reading():
+                selection = self._selection()
+        except SessionError:
+            selection = None  # a damaged one is not worth a lost profile
+        if selection is None or not all(item.task in rows_of for item in selection.tasks):
+            self._sql.execute("DELETE FROM selection")
+            return
+        rows = tuple(sorted(row for item in selection.tasks for row in rows_of[item.task]))
+        self._set_selection(replace(selection, model=profile.model, target=profile.target, rows=rows))
 
     def profile(self) -> Profile | None:
         """The profile, or None before the first one is finished."""
-        with self._transaction(immediate=False):
-            header = self._connection.execute("SELECT value FROM manifest WHERE key = 'profile'").fetchone()
+        with self._reading(), self._connection.transaction(write=False) as sql:
+            header = self._entry("profile")
             if header is None:
                 return None
-            rows = [Row.from_record(json.loads(text)) for (text,) in self._connection.execute("SELECT record FROM rows ORDER BY row")]
-            tasks = [Task.from_dict(json.loads(text)) for (text,) in self._connection.execute("SELECT record FROM tasks ORDER BY position")]
-        return Profile.from_parts(json.loads(header[0]), rows, tasks)
+            rows = [Row.from_record(_loads(text)) for (text,) in sql.execute("SELECT record FROM rows ORDER BY row")]
+            tasks = [Task.from_dict(_loads(text)) for (text,) in sql.execute("SELECT record FROM tasks ORDER BY position")]
+            profile = Profile.from_parts(header, rows, tasks)
+            _check_links(profile)
+            return profile
 
     # selection
 
     def write_selection(self, selection: Selection) -> None:
         """Replace the selection."""
-        with self._transaction():
-            self._connection.execute("INSERT OR REPLACE INTO selection VALUES (1, ?)", (json.dumps(selection.to_dict()),))
+        with self._connection.transaction():
+            self._set_selection(selection)
 
     def selection(self) -> Selection | None:
         """The selection, or None if nothing is selected."""
-        with self._errors():
+        with self._reading():
             return self._selection()
 
+    def _set_selection(self, selection: Selection) -> None:
+        self._sql.execute("INSERT OR REPLACE INTO selection VALUES (1, ?)", (_dumps(selection.to_dict()),))
+
     def _selection(self) -> Selection | None:
-        found = self._connection.execute("SELECT record FROM selection").fetchone()
-        return None if found is None else Selection.from_dict(json.loads(found[0]))
+        found = self._sql.execute("SELECT record FROM selection").fetchone()
+        return None if found is None else Selection.from_dict(_loads(found[0]))
 
     # events
 
     def add_event(self, kind: str, data: Mapping[str, Any]) -> int:
         """Append an event; return its number."""
-        with self._transaction():
-            cursor = self._connection.execute("INSERT INTO events (time_s, kind, data) VALUES (?, ?, ?)", (time.time(), kind, json.dumps(data)))
+        with self._connection.transaction() as sql:
+            cursor = sql.execute("INSERT INTO events (time_s, kind, data) VALUES (?, ?, ?)", (time.time(), kind, _dumps(data)))
             return int(cursor.lastrowid or 0)
 
     def events_since(self, event: int, limit: int = 1000) -> list[Event]:
         """Events after the given one, oldest first."""
-        with self._errors():
-            found = self._connection.execute(
-                "SELECT event, time_s, kind, data FROM events WHERE event > ? ORDER BY event LIMIT ?", (event, limit)
-            ).fetchall()
-        return [Event(event=number, time_s=time_s, kind=kind, data=json.loads(data)) for number, time_s, kind, data in found]
+        with self._reading():
+            found = self._sql.execute("SELECT event, time_s, kind, data FROM events WHERE event > ? ORDER BY event LIMIT ?", (event, limit))
+            return [decode(Event, {"event": number, "time_s": time_s, "kind": kind, "data": _loads(data)}) for number, time_s, kind, data in found]
+
+    def forget_progress(self) -> None:
+        """Remove the events that only told how far a command was."""
+        with self._connection.transaction() as sql:
+            sql.execute("DELETE FROM events WHERE kind = 'progress'")
 
     def last_event(self) -> int:
         """Number of the newest event; 0 if there is none."""
-        with self._errors():
-            return int(self._connection.execute("SELECT coalesce(max(event), 0) FROM events").fetchone()[0])
+        with self._reading():
+            return int(self._sql.execute("SELECT coalesce(max(event), 0) FROM events").fetchone()[0])
 
     # commands
 
     def add_command(self, kind: str, arguments: Mapping[str, Any]) -> int:
         """Append a command for the worker; return its number."""
-        with self._transaction():
-            cursor = self._connection.execute(
-                "INSERT INTO commands (kind, arguments, state) VALUES (?, ?, ?)", (kind, json.dumps(arguments), PENDING)
-            )
+        with self._connection.transaction() as sql:
+            cursor = sql.execute("INSERT INTO commands (kind, arguments, state) VALUES (?, ?, ?)", (kind, _dumps(arguments), PENDING))
             return int(cursor.lastrowid or 0)
 
     def take_command(self) -> Command | None:
         """The oldest pending command, now running; None if there is none."""
-        with self._errors():
-            waiting = self._connection.execute("SELECT 1 FROM commands WHERE state = ? LIMIT 1", (PENDING,)).fetchone()
-        if waiting is None:
-            return None
-        with self._transaction():
-            found = self._connection.execute("SELECT command FROM commands WHERE state = ? ORDER BY command LIMIT 1", (PENDING,)).fetchone()
-            if found is None:
+        oldest = "SELECT command FROM commands WHERE state = ? ORDER BY command LIMIT 1"
+        with self._reading():
+            if self._sql.execute(oldest, (PENDING,)).fetchone() is None:
                 return None
-            self._connection.execute("UPDATE commands SET state = ? WHERE command = ?", (RUNNING, found[0]))
-            return self._command(found[0])
+            with self._connection.transaction() as sql:
+                found = sql.execute(oldest, (PENDING,)).fetchone()
+                if found is None:
+                    return None
+                sql.execute("UPDATE commands SET state = ? WHERE command = ?", (RUNNING, found[0]))
+                return self._command(found[0])
 
-    def finish_command(self, command: int, *, result: Mapping[str, Any] | None = None, failure: Failure | None = None, cancelled: bool = False) -> None:
-        """Store a command's answer."""
+    def finish_command(
+        self, command: int, *, result: Mapping[str, Any] | None = None, failure: Failure | None = None, cancelled: bool = False
+    ) -> None:
+        """Store a command's answer, unless it has one."""
         state = CANCELLED if cancelled else DONE if failure is None else FAILED
-        with self._transaction():
-            self._connection.execute(
-                "UPDATE commands SET state = ?, result = ?, failure = ? WHERE command = ?",
-                (state, None if result is None else json.dumps(result), None if failure is None else json.dumps(failure.to_dict()), command),
+        answer = (None if result is None else _dumps(result), None if failure is None else _dumps(failure.to_dict()))
+        with self._connection.transaction() as sql:
+            sql.execute(
+                "UPDATE commands SET state = ?, result = ?, failure = ? WHERE command = ? AND state NOT IN (?, ?, ?)",
+                (state, *answer, command, *FINAL_STATES),
             )
 
     def cancel_command(self, command: int) -> None:
         """Ask the worker to end a command; one that has not begun ends at once."""
-        with self._transaction():
-            self._connection.execute("UPDATE commands SET cancelled = 1 WHERE command = ?", (command,))
-            self._connection.execute("UPDATE commands SET state = ? WHERE command = ? AND state = ?", (CANCELLED, command, PENDING))
+        with self._connection.transaction() as sql:
+            sql.execute("UPDATE commands SET cancelled = 1 WHERE command = ?", (command,))
+            sql.execute("UPDATE commands SET state = ? WHERE command = ? AND state = ?", (CANCELLED, command, PENDING))
 
     def abandon_commands(self) -> None:
         """End all commands that no worker will finish: called when a worker takes over a session."""
-        failure = Failure(kind="WorkerDied", message="The worker that ran this command is gone.")
-        with self._transaction():
-            self._connection.execute(
-                "UPDATE commands SET state = ?, failure = ? WHERE state = ?", (FAILED, json.dumps(failure.to_dict()), RUNNING)
-            )
+        failure = Failure(kind="WorkerDied", message="The worker that ran this command is gone.", remedy="Try again.")
+        with self._connection.transaction() as sql:
+            sql.execute("UPDATE commands SET state = ?, failure = ? WHERE state = ?", (FAILED, _dumps(failure.to_dict()), RUNNING))
+
+    def open_commands(self) -> tuple[int, ...]:
+        """Numbers of the commands that have no answer yet."""
+        with self._reading():
+            found = self._sql.execute("SELECT command FROM commands WHERE state IN (?, ?) ORDER BY command", (PENDING, RUNNING))
+            return tuple(int(number) for (number,) in found)
 
     def command(self, command: int) -> Command:
         """A command with its present state."""
-        with self._errors():
+        with self._reading():
             return self._command(command)
 
     def _command(self, command: int) -> Command:
-        number, kind, arguments, state, cancelled, result, failure = self._connection.execute(
-            "SELECT command, kind, arguments, state, cancelled, result, failure FROM commands WHERE command = ?", (command,)
-        ).fetchone()
-        return Command(
-            command=number,
-            kind=kind,
-            arguments=json.loads(arguments),
-            state=state,
-            cancelled=bool(cancelled),
-            result=None if result is None else json.loads(result),
-            failure=None if failure is None else Failure.from_dict(json.loads(failure)),
-        )
+        found = self._sql.execute(f"SELECT {_COMMAND_COLUMNS} FROM commands WHERE command = ?", (command,)).fetchone()  # noqa: S608 - fixed names
+        number, kind, arguments, state, cancelled, result, failure = found
+        values = {"command": number, "kind": kind, "arguments": _loads(arguments), "state": state, "cancelled": bool(cancelled)}
+        return decode(Command, {**values, "result": _loads_or_none(result), "failure": _loads_or_none(failure)})
 
     # heartbeat
 
     def beat(self, pid: int, phase: str) -> None:
         """Show that the worker is alive."""
-        with self._transaction():
-            self._connection.execute("INSERT OR REPLACE INTO heartbeat VALUES (1, ?, ?, ?)", (pid, time.time(), phase))
+        with self._connection.transaction() as sql:
+            sql.execute("INSERT OR REPLACE INTO heartbeat VALUES (1, ?, ?, ?)", (pid, time.time(), phase))
 
     def heartbeat(self) -> Heartbeat | None:
         """The worker's last sign of life."""
-        with self._errors():
-            found = self._connection.execute("SELECT pid, time_s, phase FROM heartbeat").fetchone()
-        return None if found is None else Heartbeat(pid=found[0], time_s=found[1], phase=found[2])
+        with self._reading():
+            found = self._sql.execute("SELECT pid, time_s, phase FROM heartbeat").fetchone()
+            return None if found is None else decode(Heartbeat, {"pid": found[0], "time_s": found[1], "phase": found[2]})
 
     def clear_heartbeat(self) -> None:
         """Show that the worker has ended."""
-        with self._transaction():
-            self._connection.execute("DELETE FROM heartbeat")
+        with self._connection.transaction() as sql:
+            sql.execute("DELETE FROM heartbeat")
 
     # plumbing
 
     @contextlib.contextmanager
-    def _transaction(self, *, immediate: bool = True) -> Iterator[None]:
-        with self._errors():
-            self._connection.execute("BEGIN IMMEDIATE" if immediate else "BEGIN")
+    def _reading(self) -> Iterator[None]:
+        """Translate what strange content does to those who read it."""
+        with self._connection.errors():
             try:
                 yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
-
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Translate SQLite's errors into ones a user can act on."""
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            raise _translated(error, self._path) from error
-        except (sqlite3.DatabaseError, json.JSONDecodeError, KeyError, TypeError) as error:
-            raise SessionError(f"The session in {self._path.parent} is damaged: {error}.", "Profile the model again into another directory.") from error
+            except (ValueError, TypeError, KeyError, IndexError, RecursionError, OverflowError) as error:
+                raise damaged(self._path, error) from error
 
 
-def _writable(path: Path) -> bool:
-    """True if SQLite can write the file and the log beside it."""
-    try:
-        with path.open("r+b"):
-            pass
-        probe = path.parent / f".{path.name}.probe"
-        probe.touch()
-        probe.unlink()
-    except OSError:
-        return False
-    return True
+def _dumps(value: Any) -> str:
+    return json.dumps(value, allow_nan=False)
 
 
-def _translated(error: sqlite3.OperationalError, path: Path) -> EnvironmentFault | SessionError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_FULL:
-        return EnvironmentFault(f"The disk is full: {path.parent} could not be written.", "Free some space, or give another --session DIR.")
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR):
-        return EnvironmentFault(f"{path.parent} cannot be written: {error}.", "Check its permissions and space, or give another --session DIR.")
-    if code == sqlite3.SQLITE_BUSY:
-        return EnvironmentFault(f"The session in {path.parent} is locked by another process.", "Wait for it, or end it.")
-    return SessionError(f"The session in {path.parent} is damaged: {error}.", "Profile the model again into another directory.")
+def _loads(text: Any) -> Any:
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def _loads_or_none(text: Any) -> Any:
+    return None if text is None else _loads(text)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _check_links(profile: Profile) -> None:
+    """Raise ValueError unless rows and tasks name each other as readers rely on."""
+    kernel_rows = len(profile.kernel_rows)
+    tasks = {task.task for task in profile.tasks}
+    problems: tuple[tuple[str, Callable[[], bool]], ...] = (
+        ("the rows are not numbered from 0", lambda: [row.row for row in profile.rows] == list(range(len(profile.rows)))),
+        ("a row without a kernel stands between others", lambda: all(row.kernel is not None for row in profile.rows[:kernel_rows])),
+        ("a row names no task that there is", lambda: all((row.task in tasks) == (row.kernel is not None) for row in profile.rows)),
+        ("two tasks share an identifier", lambda: len(tasks) == len(profile.tasks)),
+        ("a task names no row that there is", lambda: all(0 <= row < kernel_rows for task in profile.tasks for row in task.rows)),
+        ("the weight of a task is not the number of its rows", lambda: all(task.weight == len(task.rows) for task in profile.tasks)),
+    )
+    for problem, holds in problems:
+        if not holds():
+            raise ValueError(problem)

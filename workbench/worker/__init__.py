@@ -1,6 +1,15 @@
 """The worker process: owns an engine, takes commands from the store, writes results into it."""
 
+CANNOT_WRITE = 74
+"""Exit code of a worker that cannot write its session: the disk is full, or read-only."""
+
 ALREADY_SERVED = 75
 """Exit code of a worker that finds another one serving its session."""
 
-__all__ = ["ALREADY_SERVED"]
+NO_ENGINE = 78
+"""Exit code of a worker that cannot load its engine; the last line of its log says why."""
+
+STARTING = "starting"
+"""Phase of a worker that has not loaded its engine yet."""
+
+__all__ = ["ALREADY_SERVED", "CANNOT_WRITE", "NO_ENGINE", "STARTING"]

@@ -3,62 +3,99 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import importlib
+import os
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
-from typing import Any, cast
-
-import cloudpickle
+from typing import cast
 
 from workbench.engines.protocol import Engine
+from workbench.errors import EnvironmentFault
 from workbench.session import SessionDirectory
-from workbench.worker import ALREADY_SERVED
+from workbench.worker import ALREADY_SERVED, CANNOT_WRITE, NO_ENGINE
 from workbench.worker.jobs import Jobs
 from workbench.worker.service import Service
 
 _ENGINES = {"relax": ("workbench.engines.relax.engine", "RelaxEngine")}
+_CHUNK_BYTES = 65536
+
+
+class _EngineError(Exception):
+    """The engine cannot be loaded."""
 
 
 def main() -> int:
     """Serve a session; returns the exit code."""
     started = time.perf_counter()
-    parser = argparse.ArgumentParser(prog="python -m workbench.worker")
+    parser = argparse.ArgumentParser(prog="python -m workbench.worker", allow_abbrev=False)
     parser.add_argument("session", type=Path)
     parser.add_argument("--engine", choices=sorted(_ENGINES), default="relax")
     parser.add_argument("--idle-seconds", type=float, default=600.0)
     parser.add_argument("--function-bytes", type=int, default=0, help="length of a pickled TE function at the start of standard input")
     options = parser.parse_args()
-    directory = SessionDirectory.open(options.session)
-    with (options.session / "worker.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return ALREADY_SERVED
-        function = cloudpickle.loads(sys.stdin.buffer.read(options.function_bytes)) if options.function_bytes else None
-        front_gone = threading.Event()
-        threading.Thread(target=_watch_front, args=(front_gone,), name="front", daemon=True).start()
-        engine = _load_engine(options.engine)
-        jobs = Jobs(engine, start_s=time.perf_counter() - started, function=function)
-        Service(directory, jobs.by_kind(), idle_s=options.idle_seconds, front_gone=front_gone).run()
+    front = _take_standard_input()
+    try:
+        directory = SessionDirectory.open(options.session)
+        with directory.lock() as mine:
+            if not mine:
+                return ALREADY_SERVED
+            function = _read(front, options.function_bytes)
+            front_gone = threading.Event()
+            threading.Thread(target=_watch_front, args=(front, front_gone), name="front", daemon=True).start()
+            service = Service(directory, idle_s=options.idle_seconds, front_gone=front_gone)
+            service.run(lambda: Jobs(_load_engine(options.engine), start_s=time.perf_counter() - started, function=function).by_kind())
+    except _EngineError as error:
+        traceback.print_exception(error.__cause__)
+        return NO_ENGINE
+    except EnvironmentFault as error:
+        traceback.print_exception(error)
+        return CANNOT_WRITE
     return 0
+
+
+def _take_standard_input() -> int:
+    """The pipe from the front, away from a model's code that reads standard input."""
+    front = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return front
 
 
 def _load_engine(name: str) -> Engine:
     """Import an engine; the only place that does, so that a front never loads TVM."""
     module, attribute = _ENGINES[name]
-    return cast("Engine", getattr(importlib.import_module(module), attribute)())
+    try:
+        return cast("Engine", getattr(importlib.import_module(module), attribute)())
+    except Exception as error:
+        raise _EngineError from error
 
 
-def _watch_front(front_gone: threading.Event) -> None:
-    """Wait for the end of standard input, which the front holds open as long as it lives."""
-    stream: Any = sys.stdin.buffer
-    while stream.read(4096):
+def _read(front: int, count: int) -> bytes:
+    """The first `count` bytes from the front, or fewer if it has gone."""
+    received = bytearray()
+    while len(received) < count and (chunk := os.read(front, min(count - len(received), _CHUNK_BYTES))):
+        received += chunk
+    return bytes(received)
+
+
+def _watch_front(front: int, front_gone: threading.Event) -> None:
+    """Wait for the end of the pipe, which the front holds open as long as it lives."""
+    while os.read(front, _CHUNK_BYTES):
         pass
     front_gone.set()
 
 
+def _run_process() -> None:
+    """End at once after the work: TVM needs 0.2 s to take itself apart, and sometimes fails doing so."""
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    _run_process()

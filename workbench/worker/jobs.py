@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
+import hashlib
+import os
 import resource
 import shutil
 import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
+import cloudpickle
 import numpy as np
 
 from workbench.engines.protocol import Engine, Progress
-from workbench.errors import SessionError
+from workbench.errors import EnvironmentFault, ModelError, SessionError
+from workbench.escaping import plain
 from workbench.links import build_profile
+from workbench.records.profile import Profile
 from workbench.records.request import ProfileRequest
 from workbench.records.target import TargetSpec
 from workbench.session import SessionDirectory
@@ -52,9 +58,15 @@ class Clock:
 
 
 class Jobs:
-    """The jobs of one worker; they share an engine, so that a model stays loaded between commands."""
+    """The jobs of one worker; they share an engine, so that a model stays loaded between commands.
 
-    def __init__(self, engine: Engine, *, start_s: float, function: Callable[..., Any] | None) -> None:
+    Args:
+        engine: Does the work.
+        start_s: Seconds that the worker took to get ready, for the record.
+        function: The pickled TE function that the front handed over; empty if it has none.
+    """
+
+    def __init__(self, engine: Engine, *, start_s: float, function: bytes) -> None:
         self._engine = engine
         self._start_s = start_s
         self._function = function
@@ -67,20 +79,35 @@ class Jobs:
     def profile(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
         """Import, lower, extract, measure, link, and store it all at once."""
         request = ProfileRequest.from_dict(arguments)
-        engine, progress, clock = self._engine, context.on_progress, Clock()
-        context.store.update_manifest({"state": "preparing"})
-        progress("import", 0.0)
+        _check_threads(request)
+        identifier = uuid.uuid4().hex
+        self._loaded_profile = None  # from here on the engine holds another program than the stored one
+        program = context.directory.new_program(identifier)
+        try:
+            profile, hashes, manifest = self._measured(request, program, on_progress=context.on_progress)
+            context.store.write_profile(profile, hashes, {"state": "ready", "last_stop": None, "profile_id": identifier, **manifest})
+        except BaseException:
+            shutil.rmtree(program, ignore_errors=True)
+            raise
+        context.directory.settle_program(identifier)
+        self._loaded_profile = identifier
+        return {"timings": manifest["timings"]}
+
+    def _measured(self, request: ProfileRequest, program: Path, *, on_progress: Progress) -> tuple[Profile, dict[str, str], dict[str, Any]]:
+        """A new profile, the structural hashes of its kernels, and what the manifest says of it; the program is written to `program`."""
+        engine, clock = self._engine, Clock()
+        on_progress("import", 0.0)
         target = engine.resolve_target(request.target, threads=request.threads)
-        notes = [*engine.import_model(request.source, seed=request.seed, function=self._function), *target.remarks]
+        notes = [*engine.import_model(request.source, seed=request.seed, function=self._function_of(request)), *target.remarks]
         clock.phase("import")
-        steps = engine.lower(target, layout=request.layout, fusion=request.fusion, on_progress=progress)
+        steps = engine.lower(target, layout=request.layout, fusion=request.fusion, on_progress=on_progress)
         clock.phase("lower")
-        kernels = engine.extract_tasks(on_progress=progress)
+        kernels = engine.extract_tasks(on_progress=on_progress)
         clock.phase("extract")
-        progress("save", 0.0)
-        engine.save(context.directory.program)
+        on_progress("save", 0.0)
+        engine.save(program)
         clock.phase("save")
-        measurement = engine.profile(repeat=request.repeat, seed=request.seed, on_progress=progress)
+        measurement = engine.profile(repeat=request.repeat, seed=request.seed, on_progress=on_progress)
         clock.phase("measure")
         profile = build_profile(
             model=request.source.name,
@@ -93,10 +120,7 @@ class Jobs:
             notes=notes,
         )
         clock.phase("link")
-        identifier = uuid.uuid4().hex
         manifest = {
-            "state": "ready",
-            "profile_id": identifier,
             "format_version": FORMAT_VERSION,
             "request": request.to_dict(),
             "engine": engine.name,
@@ -106,17 +130,36 @@ class Jobs:
             "measurement": {"hook_us": measurement.hook_us, "repeat": request.repeat, "threads": measurement.threads, "seed": request.seed},
             "machine": engine.machine().to_dict(),
             "timings": {"start_s": self._start_s, **clock.to_dict()},
-            "profiled_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "profiled_at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         }
-        context.store.write_profile(profile, {kernel.name: kernel.structural_hash for kernel in kernels}, manifest)
-        self._loaded_profile = identifier
-        return {"timings": manifest["timings"]}
+        return profile, {kernel.name: kernel.structural_hash for kernel in kernels}, manifest
+
+    def _function_of(self, request: ProfileRequest) -> Callable[..., Any] | None:
+        """The TE function that the user's own process handed over, if the request is about one."""
+        if request.source.kind != "function":
+            return None
+        if not self._function:
+            raise SessionError(
+                f"The function {plain(request.source.name)} lives in the process that defined it, and this worker did not get it from there.",
+                "Open the session with the function again, and close other fronts of the session.",
+            )
+        if hashlib.sha256(self._function).hexdigest() != request.source.stamp:
+            raise SessionError(
+                f"The worker that serves this session has another function {plain(request.source.name)} than the one that is asked for.",
+                "Close the other front of the session, or give another directory: --session DIR.",
+            )
+        try:
+            return cast("Callable[..., Any]", cloudpickle.loads(self._function))
+        except Exception as error:  # unpickling runs what the function imports
+            raise ModelError(
+                f"The function {plain(request.source.name)} cannot be loaded in the worker: {plain(f'{type(error).__name__}: {error}', 300)}.",
+                "Import what it needs inside of it, or from a module that the worker finds.",
+            ) from error
 
     def outputs(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
         """Write the output tensors of some rows as .npy files; the front reads and removes them."""
-        manifest = context.store.manifest()
-        self._load(context, manifest)
-        arrays = self._engine.outputs(arguments["rows"], seed=manifest["request"]["seed"], on_progress=context.on_progress)
+        request = self._load(context)
+        arrays = self._engine.outputs(arguments["rows"], seed=request.seed, on_progress=context.on_progress)
         folder = context.directory.artifacts / f"outputs-{uuid.uuid4().hex}"
         folder.mkdir(parents=True)
         try:
@@ -129,19 +172,36 @@ class Jobs:
             raise
         return {"folder": str(folder), "files": files}
 
-    def _load(self, context: JobContext, manifest: dict[str, Any]) -> None:
-        """Have the engine hold the program that the store's profile was made of."""
-        if manifest.get("profile_id") is None:
+    def _load(self, context: JobContext) -> ProfileRequest:
+        """Have the engine hold the program that the store's profile was made of; returns what it was made for."""
+        manifest, request, profile = context.store.manifest(), context.store.request(), context.store.profile()
+        if profile is None or request is None or "profile_id" not in manifest:
             raise SessionError("The session has no profile yet.", "Profile the model first.")
-        if self._loaded_profile == manifest["profile_id"]:
-            return
-        context.on_progress("load", 0.0)
-        self._engine.load(context.directory.program, TargetSpec.from_dict(manifest["target"]))
-        profile = context.store.profile()
-        rows = [] if profile is None else [row.kernel for row in profile.kernel_rows]
-        if rows != [call.kernel for call in self._engine.calls()]:
-            raise SessionError("The program of the session is not the one that its profile shows.", "Profile the model again.")
-        self._loaded_profile = manifest["profile_id"]
+        if self._loaded_profile != manifest["profile_id"]:
+            context.on_progress("load", 0.0)
+            self._loaded_profile = None
+            self._engine.load(context.directory.program, _target_of(manifest))
+            if [row.kernel for row in profile.kernel_rows] != [call.kernel for call in self._engine.calls()]:
+                raise SessionError("The program of the session is not the one that its profile shows.", "Profile the model again.")
+            self._loaded_profile = manifest["profile_id"]
+        return request
+
+
+def _target_of(manifest: dict[str, Any]) -> TargetSpec:
+    try:
+        return TargetSpec.from_dict(manifest["target"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise SessionError("The session does not say for which target it is.", "Profile the model again.") from error
+
+
+def _check_threads(request: ProfileRequest) -> None:
+    """TVM's threads are fixed when it is loaded, so a worker that another front started may have another number."""
+    mine = os.environ.get("TVM_NUM_THREADS", "")
+    if mine.isdigit() and int(mine) != request.threads:
+        raise EnvironmentFault(
+            f"The worker that serves this session runs kernels on {mine} threads, not on {request.threads}.",
+            f"Close the other front of the session, or ask for {mine} threads.",
+        )
 
 
 def _write_array(path: Any, array: np.ndarray[Any, Any]) -> dict[str, str]:

@@ -2,84 +2,105 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any
 
-from workbench.errors import Interrupted, WorkbenchError
+from workbench.errors import EnvironmentFault, Interrupted, WorkbenchError
+from workbench.escaping import plain
 from workbench.records.command import Command, Failure
 from workbench.session import SessionDirectory
 from workbench.store import Store
+from workbench.worker import STARTING
 from workbench.worker.jobs import Job, JobContext
 
-_POLL_S = 0.02
+_POLL_S = 0.01
 _BEAT_S = 1.0
 _EVENT_S = 0.1
+_REASON_LIMIT = 500
 
 
 class Service:
     """Serves one session until it is told to stop, its front is gone, or nobody asked for anything for a while.
 
     Args:
-        directory: The session.
-        jobs: What to do for each kind of command.
+        directory: The session, whose lock this process holds.
         idle_s: Time without commands after which the service ends.
         front_gone: Set when the process that started the worker has ended; the service then ends after the commands at hand.
     """
 
-    def __init__(self, directory: SessionDirectory, jobs: dict[str, Job], *, idle_s: float, front_gone: threading.Event) -> None:
+    def __init__(self, directory: SessionDirectory, *, idle_s: float, front_gone: threading.Event) -> None:
         self._directory = directory
-        self._jobs = jobs
         self._idle_s = idle_s
         self._front_gone = front_gone
-        self._phase = "idle"
+        self._phase = STARTING
         self._ended = threading.Event()
 
-    def run(self) -> None:
-        """Serve."""
-        store = self._directory.store()
-        store.abandon_commands()
-        store.beat(os.getpid(), self._phase)
-        heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
-        heart.start()
-        try:
-            self._serve(store)
-        finally:
-            self._ended.set()
-            heart.join()
-            store.clear_heartbeat()
-            store.close()
+    def run(self, load: Callable[[], dict[str, Job]]) -> None:
+        """Serve.
 
-    def _serve(self, store: Store) -> None:
+        Args:
+            load: Gets ready what the service needs for its work, and returns what to do for each kind of command.
+
+        Raises:
+            EnvironmentFault: The session cannot be written.
+        """
+        with self._directory.store() as store:
+            store.abandon_commands()
+            store.forget_progress()
+            self._directory.settle_program(store.manifest().get("profile_id"))
+            self._directory.sweep()
+            store.beat(os.getpid(), self._phase)
+            heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+            heart.start()
+            try:
+                jobs = load()
+                self._phase = "idle"
+                store.beat(os.getpid(), self._phase)
+                self._serve(store, jobs)
+            finally:
+                self._ended.set()
+                heart.join()
+            store.clear_heartbeat()
+
+    def _serve(self, store: Store, jobs: dict[str, Job]) -> None:
         last_work = time.monotonic()
         while True:
             command = store.take_command()
             if command is None:
                 if self._front_gone.is_set() or time.monotonic() - last_work > self._idle_s:
                     return
-                time.sleep(_POLL_S)
+                self._front_gone.wait(_POLL_S)
                 continue
             if command.kind == "stop":
                 store.finish_command(command.command, result={})
                 return
-            self._answer(store, command)
+            self._answer(store, jobs, command)
             last_work = time.monotonic()
 
-    def _answer(self, store: Store, command: Command) -> None:
+    def _answer(self, store: Store, jobs: dict[str, Job], command: Command) -> None:
         self._phase = command.kind
         context = JobContext(directory=self._directory, store=store, on_progress=self._progress(store, command))
         try:
-            job = self._jobs[command.kind]
-            store.finish_command(command.command, result=job(context, command.arguments))
-        except Interrupted:
-            store.finish_command(command.command, cancelled=True)
-        except Exception as error:  # whatever a job raises is an answer to the front, not the end of the worker
-            store.finish_command(command.command, failure=_failure(error))
+            result = jobs[command.kind](context, command.arguments)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a job raises is an answer to the front, not the end of the worker
+            self._answer_failure(store, command, error)
+        else:
+            store.finish_command(command.command, result=result)
         finally:
             self._phase = "idle"
+
+    def _answer_failure(self, store: Store, command: Command, error: BaseException) -> None:
+        """Answer that a command was stopped, or why it failed; TVM may have wrapped the interruption into an error of its own."""
+        cancelled = isinstance(error, Interrupted) or store.command(command.command).cancelled
+        failure = None if cancelled else _failure(error)
+        reason = "stopped by the user" if failure is None else plain(failure.message, _REASON_LIMIT)
+        with contextlib.suppress(EnvironmentFault):  # on a full disk the answer to the front matters more
+            store.update_manifest({"last_stop": {"command": command.kind, "cause": reason}})
+        store.finish_command(command.command, failure=failure, cancelled=cancelled)
 
     def _progress(self, store: Store, command: Command) -> Callable[[str, float], None]:
         """Writes progress events, at most ten a second a phase, and ends the job when its command was cancelled."""
@@ -100,19 +121,21 @@ class Service:
         return progress
 
     def _beat(self) -> None:
-        with self._directory.store() as store:
+        with contextlib.suppress(WorkbenchError), self._directory.store() as store:  # the service itself meets the same fault, and tells it
             while not self._ended.wait(_BEAT_S):
                 store.beat(os.getpid(), self._phase)
 
 
-def _failure(error: Exception) -> Failure:
+def _failure(error: BaseException) -> Failure:
     detail = "".join(traceback.format_exception(error))
     if isinstance(error, WorkbenchError):
         return Failure(kind=type(error).__name__, message=error.message, remedy=error.remedy, detail=detail)
     if isinstance(error, OSError):
-        return Failure(kind="EnvironmentFault", message=f"{error.strerror or error}: {error.filename or ''}".strip(": ") + ".", detail=detail)
+        place = f"{plain(str(error.filename), 120)}: " if error.filename else ""
+        message = f"{place}{error.strerror or error}."
+        return Failure(kind="EnvironmentFault", message=message, remedy="Check its permissions and the free space.", detail=detail)
     if isinstance(error, MemoryError):
-        return Failure(kind="EnvironmentFault", message="The memory of this machine is not enough for the model.", detail=detail)
-    return Failure(kind="InternalError", message=f"{type(error).__name__}: {error}", remedy="Please report it with the text that -v shows.", detail=detail)
-
-
+        message = "The memory of this machine is not enough for the model."
+        return Failure(kind="EnvironmentFault", message=message, remedy="Use a machine with more memory.", detail=detail)
+    message = f"{type(error).__name__}: {error}"
+    return Failure(kind="InternalError", message=message, remedy="Please report it with the text that -v shows.", detail=detail)

@@ -23,10 +23,17 @@ _GPU_DEFAULTS = (
 
 @dataclass(frozen=True)
 class Built:
-    """An executable, and the device it is for."""
+    """An executable, and the device it is for.
+
+    Attributes:
+        executable: What a Relax VM runs.
+        device: Where it runs.
+        floats_only: True if no kernel reads or writes anything but floating point: then none can fault on values that it does not expect.
+    """
 
     executable: Any
     device: tvm.runtime.Device
+    floats_only: bool
 
 
 def with_default_schedules(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
@@ -53,7 +60,14 @@ def build(module: tvm.IRModule, target: tvm.target.Target) -> Built:
         raise EnvironmentFault(f"TVM cannot compile the model: {plain(str(error).strip(), 400)}", "See workbench doctor; -v shows TVM's own text.") from error
     if target.kind.name == "cuda" and not _has_import(executable.mod, "cuda"):
         raise EnvironmentFault("The compiled module holds no CUDA code.", "Check the target's arch with workbench doctor.")
-    return Built(executable=executable, device=tvm.device(target.kind.name if target.kind.name != "llvm" else "cpu", 0))
+    device = tvm.device(target.kind.name if target.kind.name != "llvm" else "cpu", 0)
+    return Built(executable=executable, device=device, floats_only=_floats_only(module))
+
+
+def _floats_only(module: tvm.IRModule) -> bool:
+    kernels = [function for function in module.functions.values() if isinstance(function, tvm.tirx.PrimFunc)]
+    tensors = [parameter.ty for kernel in kernels for parameter in kernel.params if isinstance(parameter.ty, tvm.tirx.BufferType)]
+    return all("float" in str(tensor.dtype) for tensor in tensors)
 
 
 def _has_import(module: Any, kind: str) -> bool:

@@ -1,6 +1,7 @@
 """Computes operators on constants with NumPy, so that TVM need not compile and run a kernel for each.
 
-Covers what imported models apply to their weights; what is left over goes to TVM's ``FoldConstant``.
+Covers what imported models apply to their weights; what is left over goes to TVM's ``FoldConstant``. Weights can be large: an array is read
+without a copy, and written once.
 """
 
 from __future__ import annotations
@@ -12,9 +13,14 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from workbench.engines.relax.rewriting import Binding, Scope, operator_name, rewrite_main
+from workbench.engines.relax.rewriting import Binding, Scope, bindings_of, is_static, operator_name, rewrite_main
 
 Array = np.ndarray[Any, Any]
+
+_BLOCK = 64
+_LARGE_BYTES = 2**20
+_SHARED_DTYPES = frozenset([*(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)), "float16", "float32", "float64"])
+_DTYPES = _SHARED_DTYPES | {"bool"}
 
 _ELEMENTWISE: dict[str, Callable[..., Array]] = {
     "relax.add": np.add,
@@ -33,14 +39,31 @@ _ELEMENTWISE: dict[str, Callable[..., Array]] = {
 
 
 def constant(array: Array) -> tvm.ir.GenericConst:
-    """A Relax constant that holds the array."""
-    return relax.const(tvm.runtime.tensor(np.ascontiguousarray(array)))
+    """A Relax constant that holds a copy of the array."""
+    if array.flags.c_contiguous or array.nbytes < _LARGE_BYTES or str(array.dtype) not in _SHARED_DTYPES:
+        return relax.const(tvm.runtime.tensor(np.asarray(array, order="C")))
+    tensor = tvm.runtime.empty(array.shape, str(array.dtype))
+    _copy_in_blocks(array, np.from_dlpack(tensor))
+    return relax.const(tensor)
+
+
+def _copy_in_blocks(source: Array, target: Array) -> None:
+    """Copy an array; a matrix, which may be a transposed view, block by block, so that the lines read and those written stay in the cache."""
+    if source.ndim != 2:
+        target[...] = source
+        return
+    rows, columns = source.shape
+    for row in range(0, rows, _BLOCK):
+        for column in range(0, columns, _BLOCK):
+            block = np.s_[row : row + _BLOCK, column : column + _BLOCK]
+            target[block] = source[block]
 
 
 def array_of(value: Any) -> Array | None:
-    """Value of a tensor constant; None for any other expression."""
-    if isinstance(value, tvm.ir.GenericConst) and isinstance(value.ty, relax.TensorType):
-        return value.value.numpy() if str(value.ty.dtype) != "bfloat16" else None
+    """Value of a tensor constant, to be read only; None for any other expression, and for types that NumPy does not have."""
+    if isinstance(value, tvm.ir.GenericConst) and isinstance(value.ty, relax.TensorType) and str(value.ty.dtype) in _DTYPES:
+        array: Array = np.from_dlpack(value.value) if str(value.ty.dtype) in _SHARED_DTYPES else value.value.numpy()
+        return array
     return None
 
 
@@ -53,6 +76,22 @@ def fold_constants(module: tvm.IRModule) -> tvm.IRModule:
         return binding.value if folded is None else constant(folded)
 
     return rewrite_main(module, fold)
+
+
+def fold_with_tvm(module: tvm.IRModule) -> tvm.IRModule:
+    """The module after TVM's ``FoldConstant``, which takes its time even where there is nothing to fold: then it is left out."""
+    if any(isinstance(item.value, relax.Call) and _is_constant(item.value) for item in bindings_of(module["main"])):
+        return relax.transform.FoldConstant()(module)
+    return module
+
+
+def _is_constant(value: Any) -> bool:
+    """True if a value depends on no variable."""
+    if isinstance(value, relax.Call):
+        return all(map(_is_constant, value.args))
+    if isinstance(value, relax.Tuple):
+        return all(map(_is_constant, value.fields))
+    return not isinstance(value, relax.Var | relax.TupleGetItem)
 
 
 def _evaluate(value: Any) -> Array | None:
@@ -68,16 +107,21 @@ def _evaluate(value: Any) -> Array | None:
         with np.errstate(all="ignore"):
             return _checked(value, _ELEMENTWISE[operator](*arrays))
     source = array_of(value.args[0]) if operator in _SHAPING else None
-    return None if source is None else _checked(value, _SHAPING[operator](value, source))
+    if source is None or not _has_known_type(value):
+        return None
+    with np.errstate(all="ignore"):
+        return _checked(value, _SHAPING[operator](value, source))
+
+
+def _has_known_type(value: Any) -> bool:
+    return isinstance(value.ty, relax.TensorType) and is_static(value.ty) and str(value.ty.dtype) in _DTYPES
 
 
 def _checked(value: Any, array: Array) -> Array | None:
     """The array if it has the type that TVM inferred for the call; None otherwise, so that TVM computes it."""
-    expected = value.ty
-    if not isinstance(expected, relax.TensorType) or expected.shape is None:
+    if not _has_known_type(value):
         return None
-    same_shape = [int(size) for size in expected.shape.values] == list(array.shape)
-    return array if same_shape and str(expected.dtype) == str(array.dtype) else None
+    return array if _target_shape(value) == list(array.shape) and str(value.ty.dtype) == str(array.dtype) else None
 
 
 def _target_shape(value: Any) -> list[int]:

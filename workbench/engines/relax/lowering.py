@@ -12,11 +12,12 @@ from typing import Any
 
 import tvm
 from tvm import relax
+from tvm.relax.backend import DispatchSortScan
 
 from workbench.engines.relax.batch_norm import simplify_batch_norm
-from workbench.engines.relax.fold import fold_constants
+from workbench.engines.relax.fold import fold_constants, fold_with_tvm
 from workbench.engines.relax.fusion_trace import trace_fusion
-from workbench.engines.relax.naming import origin_indices
+from workbench.engines.relax.naming import name_bindings, origin_indices
 from workbench.engines.relax.origins import OriginTable
 from workbench.engines.relax.program import Program
 from workbench.engines.relax.rewriting import Binding, Scope, bindings_of, check_straight_line, operator_name, rewrite_main
@@ -41,6 +42,8 @@ class Lowered:
         ops: Operators fused into each called kernel, in order.
         result_counts: Number of output tensors of each called kernel.
         view_origins: Origins of what needs no kernel (a reshape becomes a VM builtin).
+        eliminated: Origins that no call and no view has: what was computed before the run (constants), does nothing at inference
+            (an identity), or computes what nobody reads. So every source operator is in a call, a view, or here.
         input_count: Number of ``main``'s parameters that are the model's inputs.
         steps: Names of the steps that ran.
     """
@@ -51,30 +54,37 @@ class Lowered:
     ops: Mapping[str, tuple[str, ...]]
     result_counts: Mapping[str, int]
     view_origins: tuple[Origin, ...]
+    eliminated: tuple[Origin, ...]
     input_count: int
     steps: tuple[str, ...]
 
 
-def simplification_steps() -> list[Step]:
-    """Steps on operators of the source model, before they become TIR."""
+def simplification_steps(origins: OriginTable) -> list[Step]:
+    """Steps on operators of the source model, before they become TIR.
+
+    What TVM's passes bind has no name; it is named before the binding that it belongs to may vanish.
+    """
     return [
         ("straight_line", check_straight_line),
         ("fold_constants", fold_constants),
-        ("simplify_batch_norm", simplify_batch_norm),
+        ("simplify_batch_norm", lambda module: simplify_batch_norm(module, origins)),
         ("decompose", relax.transform.DecomposeOpsForInference()),
+        ("name_decomposed", lambda module: name_bindings(module, origins)),
         ("canonicalize", relax.transform.CanonicalizeBindings()),
         ("fold_decomposed_constants", fold_constants),
-        ("fold_other_constants", relax.transform.FoldConstant()),
+        ("fold_other_constants", fold_with_tvm),
         ("remove_dead_code", relax.transform.DeadCodeElimination()),
     ]
 
 
-def legalization_steps() -> list[Step]:
+def legalization_steps(origins: OriginTable) -> list[Step]:
     """Steps that turn operators into calls of PrimFuncs."""
     return [
+        ("dispatch_sort_scan", DispatchSortScan()),
         ("legalize", relax.transform.LegalizeOps()),
+        ("name_legalized", lambda module: name_bindings(module, origins)),
         ("annotate_patterns", relax.transform.AnnotateTIROpPattern()),
-        ("fold_legalized_constants", relax.transform.FoldConstant()),
+        ("fold_legalized_constants", fold_with_tvm),
         ("remove_unused_kernels", relax.transform.DeadCodeElimination()),
     ]
 
@@ -101,7 +111,7 @@ def lower(program: Program, target: tvm.target.Target, *, fusion: bool, on_step:
         return module
 
     with target:
-        unfused = run(program.module, [*simplification_steps(), *legalization_steps()])
+        unfused = run(program.module, [*simplification_steps(program.origins), *legalization_steps(program.origins)])
         _check_all_legalized(unfused, program.origins)
         if fusion:
             grouped = run(unfused, [("group", relax.transform.FuseOps())])
@@ -112,7 +122,7 @@ def lower(program: Program, target: tvm.target.Target, *, fusion: bool, on_step:
         fused = run(fused, [("views", relax.transform.RewriteDataflowReshape()), ("remove_views", relax.transform.DeadCodeElimination())])
     on_step("lift_parameters")
     module, parameters = _lift_parameters(fused)
-    return _lowered(module, parameters, groups, steps=(*names, "lift_parameters"))
+    return _lowered(module, parameters, groups, source=program.origins.origins, steps=(*names, "lift_parameters"))
 
 
 def _run_step(name: str, step: Callable[[tvm.IRModule], tvm.IRModule], module: tvm.IRModule) -> tvm.IRModule:
@@ -129,12 +139,17 @@ def _check_all_legalized(module: tvm.IRModule, origins: OriginTable) -> None:
     missing = []
     for binding in bindings_of(module["main"]):
         operator = operator_name(binding.value)
-        if operator and operator not in _NOT_LOWERED_IS_FINE:
+        if operator and operator not in _NOT_LOWERED_IS_FINE and not _calls_builtin(binding.value):
             index = indices[binding.var]
             source = ", ".join(map(str, origins.at(index))) if index is not None else "the model"
             missing.append(f"{operator} (from {plain(source)})")
     if missing:
         raise ModelError(f"TVM has no kernel for {len(missing)} operators: {', '.join(sorted(set(missing)))}.", "Replace them in the model.")
+
+
+def _calls_builtin(value: Any) -> bool:
+    """True for a direct call of a VM builtin, as TVM's scan on a GPU makes for its reshapes."""
+    return operator_name(value) == "relax.call_pure_packed" and str(value.args[0].global_symbol).startswith("vm.builtin.")
 
 
 @dataclass(frozen=True)
@@ -159,9 +174,9 @@ def _name_groups(unfused: tvm.IRModule, grouped: tvm.IRModule, program: Program)
         del scope
         binding.name = f"r{len(groups)}_"
         found = sorted((variable for variable in members[binding.var] if variable in order), key=order.__getitem__)
-        origins = dict.fromkeys(indices[variable] for variable in found)
+        places = dict.fromkeys(indices[variable] for variable in found)
         groups[binding.name] = _Group(
-            origins=tuple(origin for index in origins if index is not None for origin in table.at(index)),
+            origins=tuple(dict.fromkeys(origin for index in places if index is not None for origin in table.at(index))),
             ops=tuple(operators[_callee(values[variable])] for variable in found if _callee(values[variable]) in operators),
         )
         return binding.value
@@ -213,7 +228,9 @@ def _lift_parameters(module: tvm.IRModule) -> tuple[tvm.IRModule, tuple[Any, ...
     return rewrite_main(module, rewrite, extra_parameters=lambda: list(lifted.values())), tuple(values)
 
 
-def _lowered(module: tvm.IRModule, parameters: tuple[Any, ...], groups: Mapping[str, _Group], *, steps: tuple[str, ...]) -> Lowered:
+def _lowered(
+    module: tvm.IRModule, parameters: tuple[Any, ...], groups: Mapping[str, _Group], *, source: Sequence[Origin], steps: tuple[str, ...]
+) -> Lowered:
     """Read the calls off the finished ``main``."""
     calls: list[KernelCall] = []
     ops: dict[str, tuple[str, ...]] = {}
@@ -228,6 +245,7 @@ def _lowered(module: tvm.IRModule, parameters: tuple[Any, ...], groups: Mapping[
             results[kernel] = len(binding.var.ty.fields) if isinstance(binding.var.ty, relax.TupleType) else 1
         elif operator_name(binding.value):
             views.update(dict.fromkeys(group.origins))
+    kept = {*views, *(origin for call in calls for origin in call.origins)}
     return Lowered(
         module=module,
         parameters=parameters,
@@ -235,6 +253,7 @@ def _lowered(module: tvm.IRModule, parameters: tuple[Any, ...], groups: Mapping[
         ops=ops,
         result_counts=results,
         view_origins=tuple(views),
+        eliminated=tuple(origin for origin in source if origin not in kept),
         input_count=len(module["main"].params) - len(parameters),
         steps=steps,
     )

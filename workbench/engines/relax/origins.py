@@ -24,8 +24,8 @@ class OriginTable:
 
     @property
     def origins(self) -> list[Origin]:
-        """All source operators, in the order in which they were added."""
-        return [origin for group in self._groups for origin in group]
+        """All source operators, in the order in which they were added, each once."""
+        return list(dict.fromkeys(origin for group in self._groups for origin in group))
 
     def add(self, op: str, name: str, location: str = "") -> str:
         """Remember a source operator; return the name hint for the bindings that come from it."""
@@ -36,10 +36,16 @@ class OriginTable:
         self._groups.append(tuple(origins))
         return self.name_hint(len(self._groups) - 1)
 
-    def alias(self, binding_name: str, op: str, name: str, location: str = "") -> None:
-        """Remember a source operator whose binding already has a name that cannot be changed."""
-        self.add(op, name, location)
-        self._aliases[binding_name] = len(self._groups) - 1
+    def join(self, *binding_names: str) -> str:
+        """The name hint for a binding in which a pass computes what several bindings computed before."""
+        return self.add_group(list(dict.fromkeys(origin for name in binding_names for origin in self.lookup(name))))
+
+    def alias(self, binding_name: str, hint: str) -> None:
+        """Let a binding that already has a name, which cannot be changed, have the origin of a name hint."""
+        index = self.index(hint)
+        if index is None:
+            raise ValueError(f"{hint} is no name hint of this table")
+        self._aliases[binding_name] = index
 
     @staticmethod
     def name_hint(index: int) -> str:

@@ -66,6 +66,7 @@ class Profiler:
     def __init__(self, built: Built, arguments: Sequence[Any], calls: Sequence[KernelCall], *, results: dict[str, int]) -> None:
         self.on_progress: Progress = _no_progress
         self._arguments = list(arguments)
+        self._floats_only = built.floats_only
         self._calls = calls
         self._results = results
         on_host = built.device.dlpack_device_type() == tvm.cpu().dlpack_device_type()
@@ -81,7 +82,7 @@ class Profiler:
             repeat: Number of rounds; None measures for three to eight seconds, at least two rounds, at most thirty, and for up to twice as
                 long while the two kinds of run disagree, which means that something else disturbs the machine.
         """
-        self._run("warm up", skip=skip_repeated())
+        self._run("warm up", skip=skip_repeated() if self._floats_only else skip_nothing)
         cost = measure_hook_cost(self._synchronise)
         samples = _Samples()
         started = time.perf_counter()
@@ -184,7 +185,7 @@ def _count_flags(tensors: Sequence[Any]) -> tuple[int, int]:
     nan_count = inf_count = 0
     for tensor in tensors:
         array = tensor.numpy()
-        if array.dtype.kind in "fV" and not np.isfinite(array.sum(dtype=np.float64)):
+        if array.dtype.kind in "fV" and not np.isfinite(array).all():
             nan_count += int(np.isnan(array).sum())
             inf_count += int(np.isinf(array).sum())
     return nan_count, inf_count

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +13,37 @@ import tvm
 
 from workbench.engines.relax.lowering import Lowered
 from workbench.errors import SessionError
+from workbench.escaping import plain
 from workbench.records.origin import Origin
 from workbench.records.profile import KernelCall
 
+_CHUNK_BYTES = 2**20
 _MODULE, _PARAMETERS, _CALLS = "module.json", "params.bin", "calls.json"
 
 
 def save(lowered: Lowered, directory: Path) -> None:
-    """Write a lowered model; the directory appears whole or not at all."""
+    """Write a lowered model; the directory appears whole or not at all, and what was there stays until then.
+
+    Raises:
+        OSError: The disk is full, or refuses to be written.
+    """
     partial = directory.with_name(f"{directory.name}.partial-{os.getpid()}")
+    replaced = directory.with_name(f"{directory.name}.replaced-{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
     try:
         partial.mkdir(parents=True)
         (partial / _MODULE).write_text(tvm.ir.save_json(lowered.module), encoding="utf-8")
         parameters = {f"p{index}": value for index, value in enumerate(lowered.parameters)}
         tvm.runtime.save_param_dict_to_file(parameters, str(partial / _PARAMETERS))
-        (partial / _CALLS).write_text(json.dumps(_calls(lowered)), encoding="utf-8")
         _check_written(partial / _PARAMETERS, sum(_bytes(value) for value in lowered.parameters))
+        checksums = {name: _checksum(partial / name) for name in (_MODULE, _PARAMETERS)}
+        (partial / _CALLS).write_text(json.dumps({**_calls(lowered), "checksums": checksums}), encoding="utf-8")
         if directory.exists():
-            shutil.rmtree(directory)
+            directory.rename(replaced)
         partial.rename(directory)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(replaced, ignore_errors=True)
 
 
 def load(directory: Path) -> Lowered:
@@ -43,21 +53,42 @@ def load(directory: Path) -> Lowered:
         SessionError: A file is missing or damaged.
     """
     try:
+        calls = json.loads((directory / _CALLS).read_text(encoding="utf-8"))
+        for name, expected in calls["checksums"].items():
+            if _checksum(directory / name) != expected:
+                raise ValueError(f"{name} is not what was written")
         module = tvm.ir.load_json((directory / _MODULE).read_text(encoding="utf-8"))
         parameters = tvm.runtime.load_param_dict_from_file(str(directory / _PARAMETERS))
-        calls = json.loads((directory / _CALLS).read_text(encoding="utf-8"))
-        return Lowered(
+        lowered = Lowered(
             module=module,
             parameters=tuple(parameters[f"p{index}"] for index in range(len(parameters))),
             calls=tuple(KernelCall(call["kernel"], _origins(call["origins"])) for call in calls["calls"]),
             ops={name: tuple(ops) for name, ops in calls["ops"].items()},
             result_counts=calls["result_counts"],
             view_origins=_origins(calls["view_origins"]),
+            eliminated=_origins(calls["eliminated"]),
             input_count=calls["input_count"],
             steps=tuple(calls["steps"]),
         )
+        _check_consistent(lowered)
     except Exception as error:  # TVM raises any class of error on a damaged file
-        raise SessionError(f"The program in {directory} is missing or damaged: {error}.", "Profile the model again.") from error
+        reason = plain(str(error).strip().rstrip("."), 200)
+        raise SessionError(f"The program in {plain(str(directory), 120)} is missing or damaged: {reason}.", "Profile the model again.") from error
+    return lowered
+
+
+def _check_consistent(lowered: Lowered) -> None:
+    """Raise ValueError if the three files do not belong together."""
+    expected = [parameter.ty for parameter in lowered.module["main"].params][lowered.input_count :]
+    if len(expected) != len(lowered.parameters):
+        raise ValueError(f"{len(lowered.parameters)} parameters instead of {len(expected)}")
+    for index, (parameter, tensor) in enumerate(zip(lowered.parameters, expected, strict=True)):
+        if [int(size) for size in tensor.shape.values] != list(parameter.shape) or str(tensor.dtype) != str(parameter.dtype):
+            raise ValueError(f"parameter {index} has another shape or type")
+    kernels = {variable.name_hint for variable in lowered.module.functions}
+    missing = [call.kernel for call in lowered.calls if call.kernel not in kernels or call.kernel not in lowered.result_counts]
+    if missing:
+        raise ValueError(f"no kernel {missing[0]}")
 
 
 def _calls(lowered: Lowered) -> dict[str, Any]:
@@ -66,6 +97,7 @@ def _calls(lowered: Lowered) -> dict[str, Any]:
         "ops": {name: list(ops) for name, ops in lowered.ops.items()},
         "result_counts": dict(lowered.result_counts),
         "view_origins": [origin.to_dict() for origin in lowered.view_origins],
+        "eliminated": [origin.to_dict() for origin in lowered.eliminated],
         "input_count": lowered.input_count,
         "steps": list(lowered.steps),
     }
@@ -80,6 +112,15 @@ def _bytes(tensor: Any) -> int:
     for size in tensor.shape:
         count *= int(size)
     return count * ((tensor.dtype.bits + 7) // 8)
+
+
+def _checksum(path: Path) -> int:
+    """CRC-32 of a file: TVM takes a cut-off file of parameters without a word, and runs the model with what is in the memory."""
+    value = 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            value = zlib.crc32(chunk, value)
+    return value
 
 
 def _check_written(path: Path, expected_bytes: int) -> None:

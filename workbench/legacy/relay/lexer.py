@@ -29,7 +29,7 @@ _TOKEN = re.compile(
 _TYPE_COMMENT = re.compile(r"/\*\s*ty=(.*?)(?:\s+span=[^*]*)?\s*\*/", re.DOTALL)
 _REMEDY = "Check that the text is complete and was printed by TVM 0.8 to 0.18 (print(module) or module.astext())."
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
-MAX_DEPTH = 100
+MAX_DEPTH = 80
 
 
 class Token(NamedTuple):

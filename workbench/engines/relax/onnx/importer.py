@@ -14,10 +14,11 @@ import tvm
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from workbench.engines.relax.onnx.reading import check_operators, fix_input_shapes, infer_shapes, node_name, opset_of, read_onnx
-from workbench.engines.relax.onnx.simplify import Array, simplify
-from workbench.engines.relax.origins import OriginTable
+from workbench.engines.relax.fold import constant
 from workbench.engines.relax.naming import name_bindings
+from workbench.engines.relax.onnx.reading import Array, check_operators, fix_input_shapes, infer_shapes, opset_of, read_onnx
+from workbench.engines.relax.onnx.simplify import simplify
+from workbench.engines.relax.origins import OriginTable
 from workbench.engines.relax.program import Program
 from workbench.errors import ModelError
 from workbench.escaping import plain
@@ -36,10 +37,16 @@ def import_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program:
     model = read_onnx(path)
     opset = opset_of(model)
     fix_input_shapes(model, shapes)
-    model = infer_shapes(model)
+    try:
+        infer_shapes(model)
+    except ModelError:
+        check_operators(model, None)  # says more than shapes that do not fit, where there is anything to say
+        raise
+    table = OriginTable()
+    hints = {node.name: table.add(node.op_type, node.name) for node in model.graph.node}
     constants = simplify(model)
-    check_operators(model)
-    importer = _Importer(constants)
+    check_operators(model, constants)
+    importer = _Importer(constants, table, hints)
     noise = io.StringIO()
     with warnings.catch_warnings(), contextlib.redirect_stdout(noise):  # TVM's frontend prints failures to stdout
         warnings.simplefilter("ignore")
@@ -50,34 +57,41 @@ def import_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program:
         except Exception as error:  # the frontend raises any class of error on a node it cannot convert
             where = plain(importer.current_node, 80)
             raise ModelError(f"{where} cannot be imported: {plain(str(error), 300)}", "Export the model with another opset.") from error
-    return Program(module=name_bindings(module, importer.table), origins=importer.table)
+    return Program(module=name_bindings(module, table), origins=table)
 
 
 class _Importer(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
     """TVM's importer, which tells us nothing about names, made to emit each node under its origin's name."""
 
-    def __init__(self, constants: Mapping[str, Array]) -> None:
+    def __init__(self, constants: Mapping[str, Array], table: OriginTable, hints: Mapping[str, str]) -> None:
         super().__init__({}, {})
         self._constants = constants
-        self.table = OriginTable()
+        self._table = table
+        self._hints = hints
+        self._hint = ""
         self.current_node = "The graph"
 
     def _parse_graph_initializers(self, graph: onnx.GraphProto) -> None:
         del graph
         for name, value in self._constants.items():
-            self._nodes[name] = relax.const(tvm.runtime.tensor(value))
+            self._nodes[name] = constant(value)
 
     def _construct_nodes(self, graph: onnx.GraphProto) -> None:
         for node in graph.node:
-            label = node.doc_string if node.op_type == "Add" and node.doc_string == "Sum" else node.op_type
-            self._origin = (label, node_name(node))
-            self.current_node = f"Node {node_name(node)} ({label})"
+            self._hint = self._hints[node.name]
+            self.current_node = f"Node {node.name} ({node.op_type})"
             super()._construct_nodes(onnx.GraphProto(node=[node]))
 
     def _convert_operator(self, op_name: str, inputs: list[Any], attrs: dict[str, Any], opset: int) -> Any:
-        value = super()._convert_operator(op_name, inputs, attrs, opset)
-        if isinstance(value, tvm.ir.Call) and not isinstance(value.ty, relax.ShapeType):
-            return self.bb.emit(value, name_hint=self.table.add(*self._origin))
-        if isinstance(value, relax.Var) and not self.table.lookup(value.name):
-            self.table.alias(value.name, *self._origin)
+        return self._named(super()._convert_operator(op_name, inputs, attrs, opset))
+
+    def _named(self, value: Any) -> Any:
+        """The value, bound under the node's origin if it is not yet bound; what the converter bound itself gets that origin, too."""
+        if isinstance(value, relax.Tuple):
+            return self.bb.normalize(relax.Tuple([self._named(field) for field in value.fields]))
+        if isinstance(value, tvm.ir.Call | relax.TupleGetItem) and not isinstance(value.ty, relax.ShapeType):
+            return self.bb.emit(value, name_hint=self._hint)
+        own = isinstance(value, relax.Var) and not any(value.same_as(parameter) for parameter in self._inputs.values())
+        if own and self._table.index(value.name) is None:
+            self._table.alias(value.name, self._hint)
         return value

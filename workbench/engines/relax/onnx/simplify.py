@@ -1,34 +1,37 @@
 """Rewrites an ONNX graph into the form that lowers best, without changing what it computes.
 
 Constant sub-graphs are computed here (TVM's own folding compiles every folded operator: 30 s for a DenseNet-121); operators that do
-nothing at inference are removed; an n-ary ``Sum`` becomes a chain of ``Add``, which TVM can fuse into the producer.
+nothing at inference are removed; an n-ary ``Sum`` becomes a chain of ``Add``, which TVM can fuse into the producer. A node that stays, or
+that stands in for one, keeps the name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from workbench.engines.relax.onnx.reading import node_name
+from workbench.engines.relax.onnx.reading import Array, dense_value, is_standard, static_shape, trains
 from workbench.errors import ModelError
 from workbench.escaping import plain
 from workbench.machine import memory_facts
 
-Array = np.ndarray[Any, Any]
-
 _RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
+_OF_ONE_INPUT = {"Sum", "Max", "Min", "Mean", "Concat"}
 _MEMORY_SHARE = 0.75
 
 
 def simplify(model: onnx.ModelProto) -> dict[str, Array]:
-    """Simplify the graph in place; return the values of its constants (initializers and folded nodes) that the graph still reads."""
+    """Simplify the graph in place; return the values of its constants (initializers and folded nodes) that the graph still reads.
+
+    Raises:
+        ModelError: The constants do not fit into memory, or an initializer is damaged.
+    """
     graph = model.graph
-    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    constants = {tensor.name: _value_of(tensor) for tensor in graph.initializer}
     del graph.initializer[:]
     inputs = [value for value in graph.input if value.name not in constants]
     del graph.input[:]
@@ -41,103 +44,97 @@ def simplify(model: onnx.ModelProto) -> dict[str, Array]:
     return {name: value for name, value in constants.items() if name in used}
 
 
+def _value_of(tensor: onnx.TensorProto) -> Array:
+    try:
+        return numpy_helper.to_array(tensor)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ModelError(
+            f"The weight {plain(tensor.name)} is damaged: {plain(str(error), 120)}.", "Export the model again, or copy all of its files."
+        ) from error
+
+
 def _fold_shapes(graph: onnx.GraphProto, constants: dict[str, Array]) -> None:
-    """Make a constant of every ``Shape`` of a value whose shape is known."""
+    """Make a constant of every ``Shape`` and ``Size`` of a value whose shape is known."""
     known = {value.name: value for value in [*graph.value_info, *graph.input]}
     kept = []
     for node in graph.node:
-        shape = _static_shape(known.get(node.input[0])) if node.op_type == "Shape" else None
+        shape = static_shape(known.get("".join(node.input[:1]))) if node.op_type in ("Shape", "Size") and is_standard(node) else None
         if shape is None:
             kept.append(node)
             continue
         bounds = {attribute.name: attribute.i for attribute in node.attribute}
-        constants[node.output[0]] = np.array(shape[bounds.get("start", 0) : bounds.get("end", len(shape))], dtype=np.int64)
+        selected = shape[bounds.get("start", 0) : bounds.get("end", len(shape))]
+        constants[node.output[0]] = np.array(selected if node.op_type == "Shape" else np.prod(shape, dtype=np.int64), dtype=np.int64)
     _replace_nodes(graph, kept)
-
-
-def _static_shape(value: onnx.ValueInfoProto | None) -> list[int] | None:
-    if value is None or not value.type.tensor_type.HasField("shape"):
-        return None
-    dims = value.type.tensor_type.shape.dim
-    return [dim.dim_value for dim in dims] if all(dim.HasField("dim_value") for dim in dims) else None
 
 
 def _fold_constants(model: onnx.ModelProto, constants: dict[str, Array]) -> None:
-    """Compute all nodes that depend on constants only."""
-    graph = model.graph
-    produced = set(constants)
-    foldable: list[onnx.NodeProto] = []
+    """Compute all nodes that depend on constants only; one that ONNX's reference implementation cannot compute is left to TVM."""
+    shapes = {value.name: static_shape(value) for value in model.graph.value_info}
     kept: list[onnx.NodeProto] = []
-    for node in graph.node:
-        if all(name in produced for name in node.input if name) and _is_pure(node):
-            foldable.append(node)
-            produced.update(name for name in node.output if name)
-        else:
+    total_bytes = 0
+    for node in model.graph.node:
+        if not _is_pure(node) or not all(name in constants for name in node.input if name):
             kept.append(node)
-    if not foldable:
-        return
-    _check_size(graph, foldable, constants)
-    needed = {name for node in kept for name in node.input} | {output.name for output in graph.output}
-    results = [name for node in foldable for name in node.output if name and name in needed]
-    constants.update(_evaluate(model, foldable, constants, results))
-    _replace_nodes(graph, kept)
+            continue
+        total_bytes += _check_size(node, constants, shapes, total_bytes)
+        results = _evaluate(model, node, constants)
+        if results is None:
+            kept.append(node)
+        else:
+            constants.update(results)
+    _replace_nodes(model.graph, kept)
 
 
 def _is_pure(node: onnx.NodeProto) -> bool:
     has_body = any(attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for attribute in node.attribute)
-    return node.op_type not in _RANDOM and not has_body and node.domain in ("", "ai.onnx")
+    return node.op_type not in _RANDOM and not has_body and is_standard(node)
 
 
-def _check_size(graph: onnx.GraphProto, nodes: list[onnx.NodeProto], constants: Mapping[str, Array]) -> None:
-    """Refuse constants that cannot fit into memory before anything is allocated."""
-    known = {value.name: value for value in graph.value_info}
-    total = 0
-    for node in nodes:
-        for name in node.output:
-            shape = _static_shape(known.get(name))
-            if node.op_type == "ConstantOfShape" and node.input[0] in constants:
-                shape = [int(size) for size in constants[node.input[0]]]
-            total += int(np.prod(np.array(shape, dtype=object))) * 4 if shape else 0
-            if total > _MEMORY_SHARE * memory_facts().available_bytes:
-                raise ModelError(
-                    f"The constants of the model take more than {total / 2**30:.1f} GiB, which is more than this machine has free "
-                    f"(node {plain(node_name(node))}).",
-                    "Use a machine with more memory.",
-                )
-
-
-def _evaluate(
-    model: onnx.ModelProto, nodes: list[onnx.NodeProto], constants: Mapping[str, Array], results: list[str]
-) -> dict[str, Array]:
-    """Values of `results`, computed by ONNX's reference implementation."""
-    if not results:
-        return {}
-    read = {name for node in nodes for name in node.input if name in constants}
-    values = {name: constants[name] for name in read}
-    for node in nodes:
-        if node.op_type == "ConstantOfShape" and node.input[0] in values:
-            fill = next((numpy_helper.to_array(attribute.t) for attribute in node.attribute if attribute.name == "value"), np.zeros(1, np.float32))
-            values[node.output[0]] = np.full([int(size) for size in values[node.input[0]]], fill.reshape(-1)[0], dtype=fill.dtype)
-    rest = [node for node in nodes if not all(name in values for name in node.output)]
-    missing = [name for name in results if name not in values]
-    if missing:
-        graph = helper.make_graph(
-            rest,
-            "constants",
-            [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape) for name, value in values.items()],
-            [helper.make_empty_tensor_value_info(name) for name in missing],
+def _check_size(node: onnx.NodeProto, constants: Mapping[str, Array], shapes: Mapping[str, list[int] | None], before_bytes: int) -> int:
+    """About how many bytes a node's results take; refuses what cannot fit into memory, before anything is allocated."""
+    total_bytes = 0
+    for name in node.output:
+        shape = shapes.get(name)
+        if node.op_type == "ConstantOfShape" and node.input:
+            shape = [int(size) for size in constants[node.input[0]].reshape(-1)]
+        total_bytes += int(np.prod(np.array(shape, dtype=object))) * 4 if shape else 0
+    if before_bytes + total_bytes > _MEMORY_SHARE * memory_facts().available_bytes and total_bytes:
+        raise ModelError(
+            f"The constants of the model take more than {(before_bytes + total_bytes) / 2**30:.1f} GiB, which is more than this machine has free "
+            f"(node {plain(node.name)}).",
+            "Use a machine with more memory.",
         )
+    return total_bytes
+
+
+def _evaluate(model: onnx.ModelProto, node: onnx.NodeProto, constants: Mapping[str, Array]) -> dict[str, Array] | None:
+    """Values of a node's outputs, or None if ONNX's reference implementation does not have the node or fails on it."""
+    outputs = [name for name in node.output if name]
+    try:
+        if node.op_type == "Constant" and node.attribute[0].name == "sparse_value":
+            return {outputs[0]: dense_value(node.attribute[0].sparse_tensor)}
+        if node.op_type == "ConstantOfShape":
+            return {outputs[0]: _filled(node, constants[node.input[0]])}
+        read = {name: constants[name] for name in node.input if name}
+        inputs = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape) for name, value in read.items()]
+        graph = helper.make_graph([node], "constant", inputs, [helper.make_empty_tensor_value_info(name) for name in outputs])
         part = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
-        try:
-            computed = ReferenceEvaluator(part).run(None, values)
-        except Exception as error:  # the reference implementation raises whatever NumPy raises on a malformed node
-            raise ModelError(f"A constant of the model cannot be computed: {plain(str(error), 200)}", "Export the model again.") from error
-        values.update(zip(missing, (np.asarray(value) for value in computed), strict=True))
-    return {name: values[name] for name in results}
+        with np.errstate(all="ignore"):
+            values = ReferenceEvaluator(part).run(None, read)
+    except Exception:  # noqa: BLE001 - the reference implementation raises whatever NumPy raises; TVM then says what is wrong with the node
+        return None
+    return dict(zip(outputs, map(np.asarray, values), strict=True)) if all(isinstance(value, np.ndarray | np.generic) for value in values) else None
 
 
-def _remove_identities(graph: onnx.GraphProto, constants: dict[str, Array]) -> None:
-    """Remove ``Identity`` and inference-time ``Dropout``; readers of their output read their input instead."""
+def _filled(node: onnx.NodeProto, shape: Array) -> Array:
+    """The value of a ``ConstantOfShape``: a view that takes no memory, since the networks that have such weights can have many."""
+    fill = next((numpy_helper.to_array(attribute.t) for attribute in node.attribute if attribute.name == "value"), np.zeros(1, np.float32))
+    return np.broadcast_to(fill.reshape(-1)[0], [int(size) for size in shape])
+
+
+def _remove_identities(graph: onnx.GraphProto, constants: Mapping[str, Array]) -> None:
+    """Remove what does nothing at inference; readers of its output read its input instead."""
     outputs = {output.name for output in graph.output}
     renamed: dict[str, str] = {}
     kept = []
@@ -145,42 +142,47 @@ def _remove_identities(graph: onnx.GraphProto, constants: dict[str, Array]) -> N
     for node in graph.node:
         for index, name in enumerate(node.input):
             node.input[index] = renamed.get(name, name)
-        mask_is_read = any(name in read for name in node.output[1:])
-        idle = node.op_type == "Identity" or (node.op_type == "Dropout" and not mask_is_read and not _trains(node, constants))
-        if idle and node.output[0] not in outputs:
-            renamed[node.output[0]] = node.input[0]
-        elif idle and node.op_type == "Dropout":
-            kept.append(helper.make_node("Identity", [node.input[0]], [node.output[0]], name=node_name(node)))
-        else:
+        if not _is_idle(node, read, constants):
             kept.append(node)
+        elif node.output[0] in outputs:
+            kept.append(helper.make_node("Identity", [node.input[0]], [node.output[0]], name=node.name))
+        else:
+            renamed[node.output[0]] = node.input[0]
     _replace_nodes(graph, kept)
 
 
-def _trains(node: onnx.NodeProto, constants: Mapping[str, Array]) -> bool:
-    """True if a Dropout node was exported in training mode."""
-    if len(node.input) < 3 or not node.input[2]:
+def _is_idle(node: onnx.NodeProto, read: set[str], constants: Mapping[str, Array]) -> bool:
+    """True if a node hands its first input on unchanged."""
+    if not is_standard(node):
         return False
-    mode = constants.get(node.input[2])
-    return mode is None or bool(np.any(mode))
+    if node.op_type == "Dropout":
+        return not any(name in read for name in node.output[1:]) and not trains(node, constants)
+    return node.op_type == "Identity" or (node.op_type in _OF_ONE_INPUT and len(node.input) == 1)
 
 
 def _split_sums(graph: onnx.GraphProto) -> None:
     """Write ``Sum(a, b, c)`` as ``Add(Add(a, b), c)``, under the name of the sum."""
+    taken = {name for node in graph.node for name in (*node.input, *node.output)}
     nodes = []
     for node in graph.node:
-        if node.op_type != "Sum" or len(node.input) < 2:
+        if node.op_type != "Sum" or len(node.input) < 2 or not is_standard(node):
             nodes.append(node)
             continue
-        total = node.input[0]
-        for index, name in enumerate(node.input[1:], start=1):
-            last = index == len(node.input) - 1
-            result = node.output[0] if last else f"{node.output[0]}/partial_{index}"
-            nodes.append(helper.make_node("Add", [total, name], [result], name=node_name(node), doc_string="Sum"))
-            total = result
+        partial = [_fresh(f"{node.output[0]}/partial_{index}", taken) for index in range(1, len(node.input) - 1)]
+        totals = [*partial, node.output[0]]
+        for left, right, total in zip([node.input[0], *partial], node.input[1:], totals, strict=True):
+            nodes.append(helper.make_node("Add", [left, right], [total], name=node.name))
     _replace_nodes(graph, nodes)
 
 
-def _replace_nodes(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
+def _fresh(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _replace_nodes(graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto]) -> None:
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]
     graph.node.extend(copies)

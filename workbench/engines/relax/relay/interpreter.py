@@ -10,7 +10,7 @@ from workbench.errors import ModelError
 from workbench.escaping import plain
 from workbench.legacy.relay import syntax
 
-_MAX_DEPTH = 220
+_MAX_DEPTH = 150
 _MAX_CALLS = 200_000
 V = TypeVar("V")
 

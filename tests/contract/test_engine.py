@@ -1,0 +1,131 @@
+"""What every engine promises (`workbench.engines.protocol.Engine`), checked on a small dense network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper, save
+
+from workbench.engines.protocol import Engine
+from workbench.engines.relax.engine import RelaxEngine
+from workbench.errors import Interrupted, ModelError, TargetError
+from workbench.models import resolve_model
+from workbench.records.profile import Kernel
+
+ENGINES = [RelaxEngine]
+WEIGHTS = np.arange(12, dtype=np.float32).reshape(4, 3) / 10 - 0.5
+pytestmark = pytest.mark.tvm
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["product"], name="dense"),
+        helper.make_node("Relu", ["product"], ["y"], name="activation"),
+        helper.make_node("Softmax", ["y"], ["z"], name="probabilities"),
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])]
+    outputs = [helper.make_tensor_value_info("z", TensorProto.FLOAT, [2, 3])]
+    graph = helper.make_graph(nodes, "dense", inputs, outputs, [numpy_helper.from_array(WEIGHTS, "w")])
+    path = tmp_path / "dense.onnx"
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+    return path
+
+
+@pytest.fixture(params=ENGINES, ids=lambda engine: engine.name)
+def engine(request: pytest.FixtureRequest) -> Engine:
+    made: Engine = request.param()
+    return made
+
+
+def silent(phase: str, share: float) -> None:
+    assert phase
+    assert 0.0 <= share <= 1.0
+
+
+def lowered(engine: Engine, model: Path, *, fusion: bool = True) -> tuple[Kernel, ...]:
+    engine.import_model(resolve_model(str(model)), seed=0, function=None)
+    engine.lower(engine.resolve_target("cpu", threads=1), layout="keep", fusion=fusion, on_progress=silent)
+    return engine.extract_tasks(on_progress=silent)
+
+
+def test_versions_and_machine_say_what_the_engine_runs_on(engine: Engine) -> None:
+    assert engine.versions()["tvm"]
+    assert engine.machine().cpu.physical_cores >= 1
+
+
+def test_every_call_names_a_kernel_and_has_origins(engine: Engine, model: Path) -> None:
+    kernels = {kernel.name: kernel for kernel in lowered(engine, model)}
+    calls = engine.calls()
+    assert [[origin.name for origin in call.origins] for call in calls] == [["dense", "activation"], ["probabilities"]]
+    assert all(call.kernel in kernels for call in calls)
+    dense = kernels[calls[0].kernel]
+    assert [tensor.shape for tensor in (*dense.parameters, *dense.results)] == [(2, 4), (4, 3), (2, 3)]
+    assert dense.flop is not None
+    assert dense.flop >= 2 * 2 * 4 * 3
+    assert dense.space_size is not None
+    assert dense.space_size >= 1
+
+
+def test_without_fusion_every_operator_is_a_call(engine: Engine, model: Path) -> None:
+    lowered(engine, model, fusion=False)
+    assert [[origin.name for origin in call.origins] for call in engine.calls()] == [["dense"], ["activation"], ["probabilities"]]
+
+
+def test_structural_hashes_are_the_same_from_run_to_run(engine: Engine, model: Path) -> None:
+    first = [kernel.structural_hash for kernel in lowered(engine, model)]
+    assert [kernel.structural_hash for kernel in lowered(engine, model)] == first
+
+
+def test_a_profile_has_one_time_a_call_and_an_end_to_end_time(engine: Engine, model: Path) -> None:
+    lowered(engine, model)
+    measurement = engine.profile(repeat=2, seed=0, on_progress=silent)
+    assert measurement.unmeasured == ""
+    assert len(measurement.calls) == len(engine.calls())
+    assert all(time.repeats == 2 and time.median_us > 0 and time.iqr_us >= 0 for time in measurement.calls)
+    assert all((time.nan_count, time.inf_count) == (0, 0) for time in measurement.calls)
+    assert measurement.total is not None
+    assert measurement.total.median_us > 0
+
+
+def test_outputs_are_those_of_the_source_operators_also_after_loading(engine: Engine, model: Path, tmp_path: Path) -> None:
+    lowered(engine, model)
+    target = engine.resolve_target("cpu", threads=1)
+    outputs = engine.outputs([0, 1], seed=3, on_progress=silent)
+    data = outputs[0][0]
+    exponents = np.exp(data - data.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(outputs[1][0], exponents / exponents.sum(axis=1, keepdims=True), rtol=1e-5)
+    engine.save(tmp_path / "program")
+    model.unlink()
+    other: Engine = type(engine)()
+    other.load(tmp_path / "program", target)
+    assert other.calls() == engine.calls()
+    assert other.builtin_origins() == engine.builtin_origins()
+    np.testing.assert_array_equal(other.outputs([0], seed=3, on_progress=silent)[0][0], data)
+
+
+def test_what_progress_raises_ends_the_work_and_the_next_call_works(engine: Engine, model: Path) -> None:
+    lowered(engine, model)
+
+    def stop(phase: str, share: float) -> None:
+        raise Interrupted(f"{phase} {share}")
+
+    with pytest.raises(Interrupted):
+        engine.profile(repeat=1, seed=0, on_progress=stop)
+    assert engine.profile(repeat=1, seed=0, on_progress=silent).calls
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda engine, model: engine.resolve_target("no-such-target", threads=1), TargetError),
+        (lambda engine, model: engine.import_model(resolve_model(str(model), shapes={"x": (2, 5)}), seed=0, function=None), ModelError),
+    ],
+    ids=["an unknown target", "a shape that does not fit"],
+)
+def test_bad_input_is_an_error_of_the_users(engine: Engine, model: Path, call: Callable[[Engine, Path], object], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        call(engine, model)
