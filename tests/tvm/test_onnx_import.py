@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ from workbench.engines.relax.onnx import import_onnx, reading
 from workbench.engines.relax.onnx.reading import name_nodes
 from workbench.engines.relax.onnx.simplify import simplify
 from workbench.engines.relax.rewriting import bindings_of
-from workbench.errors import ModelError
 
 Array = np.ndarray[Any, Any]
 NEWEST = defs.onnx_opset_version()
@@ -139,30 +136,6 @@ def test_a_sparse_initializer_is_an_initializer(onnx_lab: Any) -> None:
     np.testing.assert_array_equal(weight, [[0, 0, 5], [7, 0, 0]])
 
 
-def test_a_sparse_initializer_with_indices_outside_is_refused(onnx_lab: Any) -> None:
-    model = onnx_lab.model([node("Mul", ["x", "w"], ["y"])], {"x": (2, 3)}, ["y"])
-    values, indices = numpy_helper.from_array(np.array([5], np.float32), "w"), numpy_helper.from_array(np.array([17]), "i")
-    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2, 3]))
-    with pytest.raises(ModelError, match="sparse weight w is damaged"):
-        onnx_lab.program(model)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "nodes"),
-    [
-        ([10**9, 10**6], [node("ConstantOfShape", ["s"], ["c"])]),
-        ([10**5, 10**5], [node("Mul", ["s", "s"], ["t"]), node("ConstantOfShape", ["t"], ["c"])]),
-        ([10**6, 10**6], [node("Expand", ["one", "s"], ["c"])]),
-    ],
-    ids=["ConstantOfShape", "of a computed shape", "Expand"],
-)
-def test_a_constant_larger_than_the_memory_is_refused_before_it_is_made(sizes: list[int], nodes: list[onnx.NodeProto], onnx_lab: Any) -> None:
-    weights = {"s": np.array(sizes), "one": np.ones((1, 1), np.float32)}
-    model = onnx_lab.model([*nodes, node("Add", ["x", "c"], ["y"])], {"x": (1, 1)}, ["y"], weights)
-    with pytest.raises(ModelError, match=r"more than this machine has free \(node c_node\)"):
-        onnx_lab.program(model)
-
-
 def test_a_constant_of_shape_is_zero_where_it_says_nothing(onnx_lab: Any) -> None:
     nodes = [node("ConstantOfShape", ["s"], ["c"]), node("Add", ["x", "c"], ["y"])]
     lowered = assert_right(onnx_lab, onnx_lab.model(nodes, {"x": (3, 2)}, ["y"], {"s": np.array([3, 2])}))
@@ -205,53 +178,20 @@ def test_a_sum_of_any_length_is_fused_and_keeps_its_name(count: int, kernels: li
 @pytest.mark.parametrize("mask", [False, True])
 def test_dropout_does_nothing_at_inference(opset: int, inputs: list[str], mask: bool, onnx_lab: Any) -> None:
     outputs = ["d", "m"] if mask else ["d"]
-    weights = {"ratio": np.array(0.5, np.float32), "mode": np.array(False)}
+    weights = {"ratio": np.array(0.5, np.float32), "mode": np.array(0, np.bool_)}
     nodes = [node("Dropout", inputs, outputs), node("Relu", ["d"], ["y"])]
     model = onnx_lab.model(nodes, {"x": (2, 3)}, ["y", *outputs[1:]], {name: weights[name] for name in inputs[1:]}, opset=opset)
     lowered = onnx_lab.lower(model)
     results = onnx_lab.run(lowered)
     np.testing.assert_array_equal(results[0], np.maximum(onnx_lab.reference(model, lowered)["x"], 0))
-    assert not mask or results[1].all()
+    assert not mask or (results[1].dtype == (np.bool_ if opset >= 10 else np.float32) and results[1].all())
     assert "d_node" in names(lowered.eliminated) | {name for call in lowered.calls for name in names(call.origins)}
-
-
-@pytest.mark.parametrize(
-    ("nodes", "label"),
-    [
-        ([node("Dropout", ["x", "ratio", "mode"], ["y"])], "Dropout in training mode"),
-        ([node("BatchNormalization", ["x", "w", "w", "w", "w"], ["y", "m", "v"], training_mode=1)], "BatchNormalization in training mode"),
-        ([node("Attention", ["x", "x", "x"], ["y"])], "Attention"),
-        ([helper.make_node("Relu", ["x"], ["y"], domain="my.domain")], "my.domain.Relu"),
-        ([helper.make_node("Relu", ["x"], ["y"], domain="com.microsoft")], "com.microsoft.Relu"),
-        ([node("FastGelu", ["x"], ["y"])], "FastGelu"),
-    ],
-)
-def test_an_operator_that_would_compute_something_else_is_refused(nodes: list[onnx.NodeProto], label: str, onnx_lab: Any) -> None:
-    weights = {"ratio": np.array(0.5, np.float32), "mode": np.array(True), "w": np.ones(4, np.float32)}
-    model = onnx_lab.model(nodes, {"x": (1, 4, 2, 2)}, ["y"], weights, opset=23, domains=["my.domain", "com.microsoft"])
-    with pytest.raises(ModelError, match=f"1 operators of the model are not supported: {label} "):
-        onnx_lab.program(model)
 
 
 def test_a_contributed_operator_that_tvm_converts_is_taken(onnx_lab: Any) -> None:
     gelu = helper.make_node("Gelu", ["x"], ["y"], name="g", domain="com.microsoft")
     lowered = onnx_lab.lower(onnx_lab.model([gelu], {"x": (2, 3)}, ["y"], domains=["com.microsoft"]))
     assert [str(origin) for origin in lowered.calls[0].origins] == ["Gelu g"]
-
-
-def test_all_unsupported_operators_are_listed_at_once(onnx_lab: Any) -> None:
-    branch = helper.make_graph([helper.make_node("Relu", ["x"], ["q"])], "branch", [], [helper.make_tensor_value_info("q", TensorProto.FLOAT, (2, 3))])
-    nodes = [
-        node("If", ["c"], ["i"], then_branch=branch, else_branch=branch),
-        node("LSTM", ["x", "x", "x"], ["l"]),  # whose shapes do not fit, which is the lesser trouble
-        node("Foo", ["x"], ["f1"]),
-        node("Foo", ["x"], ["f2"]),
-    ]
-    model = onnx_lab.model(nodes, {"x": (2, 3), "c": ()}, ["i", "l", "f1", "f2"], types={"c": TensorProto.BOOL})
-    with pytest.raises(ModelError) as caught:
-        onnx_lab.program(model)
-    assert "3 operators" in caught.value.message
-    assert "Foo (x2, first at f1_node), If (x1, first at i_node), LSTM (x1, first at l_node)" in caught.value.message
 
 
 def test_an_unsupported_operator_on_constants_is_no_obstacle(onnx_lab: Any) -> None:
@@ -268,13 +208,6 @@ def test_a_constant_that_the_reference_cannot_compute_is_left_to_tvm(onnx_lab: A
     assert names(onnx_lab.lower(model).eliminated) == {"c_node"}
 
 
-@pytest.mark.parametrize("opset", [6, NEWEST + 1, 0])
-def test_an_opset_outside_of_what_is_known_is_refused(opset: int, onnx_lab: Any) -> None:
-    model = onnx_lab.model([node("Relu", ["x"], ["y"])], {"x": (2,)}, ["y"], opset=opset)
-    with pytest.raises(ModelError, match=f"needs ONNX opset {opset}; this installation supports 7 to {NEWEST}"):
-        onnx_lab.program(model)
-
-
 def test_initializers_may_be_inputs_too(onnx_lab: Any) -> None:
     model = onnx_lab.model([node("Add", ["x", "w"], ["y"])], {"x": (2,), "w": (2,)}, ["y"], {"w": ONES}, opset=9)
     model.ir_version = 3
@@ -287,36 +220,9 @@ def test_a_model_may_return_weights_inputs_and_the_same_value_twice(onnx_lab: An
     assert names(lowered.eliminated) == {"z_node"}
 
 
-@pytest.mark.parametrize(
-    ("declared", "given", "message"),
-    [
-        ({"x": ("N", 3), "z": ("N", None, 7)}, {}, r"dynamic dimensions: x \(N, 3\), z \(N, \?, 7\)"),
-        ({"x": ("N", 3), "z": (2,)}, {"x": (5, 3, 1)}, r"\(5, 3, 1\) does not fit input x, which is declared as \(N, 3\)"),
-        ({"x": ("N", 3), "z": (2,)}, {"x": (5, 4)}, r"\(5, 4\) does not fit input x, which is declared as \(N, 3\)"),
-        ({"x": ("N", 3), "z": (2,)}, {"q": (5, 4)}, r"no input named q\. Its inputs are: x \(N, 3\), z \(2\)"),
-        ({"x": ("N", 3), "z": (2,)}, {"x": (0, 3)}, "a dimension that is not positive"),
-        ({"x": ("N", 3), "z": (2,)}, {"x": (-1, 3)}, "a dimension that is not positive"),
-        ({"x": (0, 3), "z": (2,)}, {}, r"dynamic dimensions: x \(\?, 3\)"),
-        ({"x": None, "z": (2,)}, {}, r"dynamic dimensions: x \(unknown rank\)"),
-    ],
-)
-def test_shapes_that_are_missing_or_do_not_fit_are_named(
-    declared: dict[str, Any], given: dict[str, tuple[int, ...]], message: str, onnx_lab: Any
-) -> None:
-    model = onnx_lab.model([node("Relu", ["x"], ["y"]), node("Relu", ["z"], ["v"])], declared, ["y", "v"])
-    with pytest.raises(ModelError, match=message):
-        onnx_lab.program(model, given)
-
-
 def test_a_dynamic_dimension_gets_the_number_that_is_given(onnx_lab: Any) -> None:
     model = onnx_lab.model([node("MatMul", ["x", "w"], ["y"])], {"x": ("N", 2)}, ["y"], {"w": np.ones((2, 3), np.float32)})
     assert onnx_lab.run(onnx_lab.lower(model, {"x": (5, 2)}))[0].shape == (5, 3)
-
-
-def test_shapes_that_do_not_fit_the_weights_are_refused(onnx_lab: Any) -> None:
-    model = onnx_lab.model([node("MatMul", ["x", "w"], ["y"])], {"x": ("N", "M")}, ["y"], {"w": np.ones((2, 3), np.float32)})
-    with pytest.raises(ModelError, match=r"do not fit together: .*y_node"):
-        onnx_lab.program(model, {"x": (5, 4)})
 
 
 def test_token_ids_pick_rows_of_the_table(onnx_lab: Any) -> None:
@@ -342,28 +248,6 @@ def test_sorting_has_a_kernel(onnx_lab: Any) -> None:
     assert [str(origin) for origin in lowered.calls[0].origins] == ["TopK v_node"]
 
 
-def _sequence(name: str) -> onnx.ValueInfoProto:
-    return helper.make_tensor_sequence_value_info(name, TensorProto.FLOAT, (2,))
-
-
-def _optional(name: str) -> onnx.ValueInfoProto:
-    value = onnx.ValueInfoProto(name=name)
-    value.type.optional_type.elem_type.tensor_type.elem_type = TensorProto.FLOAT
-    return value
-
-
-def _strings(name: str) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, TensorProto.STRING, (2,))
-
-
-@pytest.mark.parametrize(("make", "kind"), [(_sequence, "sequence"), (_optional, "optional"), (_strings, "strings")])
-def test_an_input_that_is_no_tensor_of_numbers_is_refused(make: Callable[[str], onnx.ValueInfoProto], kind: str, onnx_lab: Any) -> None:
-    model = onnx_lab.model([node("Identity", ["x"], ["y"])], {}, ["y"])
-    model.graph.input.append(make("x"))
-    with pytest.raises(ModelError, match=f"Input x is .*{kind}"):
-        onnx_lab.program(model)
-
-
 def test_functions_of_the_model_are_inlined(onnx_lab: Any) -> None:
     body = [helper.make_node("Add", ["a", "a"], ["t"]), helper.make_node("Relu", ["t"], ["b"])]
     twice = helper.make_function("my.functions", "Twice", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
@@ -376,7 +260,9 @@ def test_functions_of_the_model_are_inlined(onnx_lab: Any) -> None:
 
 
 def test_nodes_without_a_name_or_with_a_shared_one_are_called_after_their_output() -> None:
-    nodes = [helper.make_node("Relu", ["x"], [output], name=name) for name, output in [("", "a"), ("same", "b"), ("same", "c"), ("own", "d"), ("", "own")]]
+    nodes = [
+        helper.make_node("Relu", ["x"], [output], name=name) for name, output in [("", "a"), ("same", "b"), ("same", "c"), ("own", "d"), ("", "own")]
+    ]
     graph = helper.make_graph(nodes, "graph", [], [])
     name_nodes(graph)
     assert [item.name for item in graph.node] == ["a", "b", "c", "own", "own#2"]
@@ -392,15 +278,6 @@ def test_names_of_values_may_look_like_our_own(onnx_lab: Any) -> None:
     assert [origin.name for origin in lowered.calls[0].origins] == ["lv", "<script>\n'\"\x1b[31m", "o1_"]
 
 
-@pytest.mark.parametrize(
-    ("inputs", "outputs", "message"),
-    [(["x", "nope"], ["y"], r"Node y_node \(Add\) reads nope, which nothing before it computes"), (["x", "x"], ["z"], "No node computes the output z")],
-)
-def test_values_that_nobody_computes_are_named(inputs: list[str], outputs: list[str], message: str, onnx_lab: Any) -> None:
-    with pytest.raises(ModelError, match=message):
-        onnx_lab.program(onnx_lab.model([node("Add", inputs, ["y"])], {"x": (2,)}, outputs))
-
-
 def _with_external_weight(lab: Any, location: str) -> Path:
     model = lab.model([node("Add", ["x", "w"], ["y"])], {"x": (4,)}, ["y"])
     weight = model.graph.initializer.add(name="w", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
@@ -409,36 +286,10 @@ def _with_external_weight(lab: Any, location: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("location", ["missing.bin", "../outside.bin", "/etc/passwd", "link.bin", "short.bin"])
-def test_external_data_that_are_missing_or_elsewhere_are_refused(location: str, onnx_lab: Any) -> None:
-    onnx_lab.folder.joinpath("short.bin").write_bytes(b"\0" * 8)
-    os.symlink("/etc/passwd", onnx_lab.folder / "link.bin")
-    path = _with_external_weight(onnx_lab, location)
-    with pytest.raises(ModelError, match=r"external data cannot be read|weight w is damaged"):
-        import_onnx(path, {})
-
-
 def test_external_data_beside_the_model_are_read(onnx_lab: Any) -> None:
     onnx_lab.folder.joinpath("weights.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
     program = import_onnx(_with_external_weight(onnx_lab, "weights.bin"), {})
     assert "add" in str(next(bindings_of(program.module["main"])).value)
-
-
-@pytest.mark.parametrize("content", [b"", b"\x08\x07\x12", b"not a model at all", bytes(range(256))])
-def test_a_file_that_is_no_model_is_refused(content: bytes, onnx_lab: Any) -> None:
-    path = onnx_lab.folder / "broken.onnx"
-    path.write_bytes(content)
-    with pytest.raises(ModelError, match="no ONNX"):
-        import_onnx(path, {})
-
-
-def test_every_prefix_of_a_model_is_refused_or_is_a_model(onnx_lab: Any) -> None:
-    whole = convolution_network(17, onnx_lab).SerializeToString()
-    path = onnx_lab.folder / "cut.onnx"
-    for size in range(1, len(whole), len(whole) // 40):
-        path.write_bytes(whole[:size])
-        with pytest.raises(ModelError):
-            import_onnx(path, {})
 
 
 def test_shape_inference_does_without_the_large_weights(onnx_lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:

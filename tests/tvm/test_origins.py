@@ -11,7 +11,6 @@ import pytest
 from onnx import TensorProto, helper
 
 from workbench.engines.relax.lowering import Lowered
-from workbench.engines.relax.origins import OriginTable
 from workbench.records.origin import Origin
 
 Array = np.ndarray[Any, Any]
@@ -390,27 +389,3 @@ def test_nodes_that_share_a_name_are_told_apart(onnx_lab: Any) -> None:
     ]
     lowered = onnx_lab.lower(onnx_lab.model(nodes, {"x": (2, 3)}, ["y"]))
     assert [str(origin) for origin in lowered.calls[0].origins] == ["Tanh a", "Sigmoid b", "Relu c", "Exp own"]
-
-
-def test_a_table_hands_out_names_that_survive_the_digits_of_the_block_builder() -> None:
-    table = OriginTable()
-    first, second = table.add("Conv", "a"), table.add("Relu", "b", "line 3")
-    assert table.lookup(f"{first}17") == (Origin("Conv", "a"),)
-    assert table.lookup(second) == (Origin("Relu", "b", "line 3"),)
-    assert table.lookup("o2_") == table.lookup("lv3") == table.lookup("o_1") == ()
-
-
-def test_a_joined_name_has_each_origin_once() -> None:
-    table = OriginTable()
-    first, second = table.add("Conv", "a"), table.add("BatchNormalization", "b")
-    joined = table.join(first, second)
-    assert table.lookup(table.join(joined, second, "unknown")) == (Origin("Conv", "a"), Origin("BatchNormalization", "b"))
-    assert table.origins == [Origin("Conv", "a"), Origin("BatchNormalization", "b")]
-
-
-def test_an_alias_has_the_origin_of_its_hint() -> None:
-    table = OriginTable()
-    table.alias("lv3", table.add("Split", "s"))
-    assert table.lookup("lv3") == (Origin("Split", "s"),)
-    with pytest.raises(ValueError, match="no name hint"):
-        table.alias("lv4", "lv9")

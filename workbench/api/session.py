@@ -121,7 +121,7 @@ class Session:
     def close(self) -> None:
         """End the worker; the session stays on disk, unless this call of `workbench.open` made it and it never got a profile."""
         self._worker.stop()
-        self.directory.discard()
+        self.directory.discard(own_commands=self._worker.commands)
         atexit.unregister(self.close)
 
     def __enter__(self) -> Self:
@@ -136,6 +136,6 @@ class Session:
 
 def _read_array(item: dict[str, str]) -> np.ndarray[Any, Any]:
     """One array that the worker wrote; its dtype may be one of ml_dtypes, which .npy keeps as raw bytes only."""
-    array = np.load(item["file"], allow_pickle=False)
+    array: np.ndarray[Any, Any] = np.load(item["file"], allow_pickle=False)
     dtype = np.dtype(getattr(ml_dtypes, item["dtype"], item["dtype"]))
     return array if array.dtype == dtype else array.view(dtype)

@@ -39,13 +39,13 @@ def _run(options: argparse.Namespace) -> int:
     profile = profile_of(directory)
     chosen = _chosen(profile, options)
     with directory.store() as store:
+        selection = chosen if chosen is not None else store.selection()
+        if selection is None or not selection.tasks:
+            raise SelectionError("Nothing is selected.", "Select with --top K, --share 0.8, --rows 0,2,5-9, --tasks or --ops.")
+        if options.export is not None:
+            write_text(write_selection(selection), options.export, option="--export")
         if chosen is not None:
             store.write_selection(chosen)
-        selection = chosen if chosen is not None else store.selection()
-    if selection is None or not selection.tasks:
-        raise SelectionError("Nothing is selected.", "Select with --top K, --share 0.8, --rows 0,2,5-9, --tasks or --ops.")
-    if options.export is not None:
-        write_text(write_selection(selection), options.export, option="--export")
     tables = [] if options.export == "-" else [task_table(profile, selection), selection_summary(profile, selection)]
     show(tables, values=selection.to_dict(), json_to=options.json)
     return 0

@@ -46,6 +46,12 @@ class WorkerProcess:
         self._threads = threads
         self._function = function
         self._process: subprocess.Popen[bytes] | None = None
+        self._commands: set[int] = set()
+
+    @property
+    def commands(self) -> frozenset[int]:
+        """Numbers of all commands that this front gave."""
+        return frozenset(self._commands)
 
     @property
     def pid(self) -> int | None:
@@ -68,6 +74,7 @@ class WorkerProcess:
         with self._directory.store() as store:
             last_event = store.last_event()
             number = store.add_command(kind, arguments)
+            self._commands.add(number)
             try:
                 return self._wait(store, number, last_event=last_event, on_event=on_event)
             except KeyboardInterrupt:
@@ -171,10 +178,10 @@ class WorkerProcess:
         self._forget()
 
     def _is_needed(self) -> bool:
-        """True if there are commands without an answer; those of this front have been ended before."""
+        """True if another front waits for an answer."""
         try:
             with self._directory.store() as store:
-                return bool(store.open_commands())
+                return not self._commands.issuperset(store.open_commands())
         except WorkbenchError:
             return False
 

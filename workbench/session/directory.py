@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from workbench.errors import EnvironmentFault, SessionError, WorkbenchError
@@ -167,12 +167,15 @@ class SessionDirectory:
             return False  # no worker has ever made it
         return False
 
-    def discard(self) -> None:
+    def discard(self, *, own_commands: Collection[int] = ()) -> None:
         """Remove the session if this object made it and nobody else has begun to use it, so that a failed start leaves nothing behind.
 
         Files of other origin are kept, and so is a directory that was there before.
+
+        Args:
+            own_commands: Commands of this front, which nobody waits for any more; on a full disk their end could not be noted.
         """
-        if not self._created or self._is_in_use():
+        if not self._created or self._is_in_use(own_commands):
             return
         for name in (*_FILES, *_FOLDERS):
             _remove(self.path / name)
@@ -180,13 +183,13 @@ class SessionDirectory:
         _remove_empty(self._made)
         self._created = False
 
-    def _is_in_use(self) -> bool:
+    def _is_in_use(self, own_commands: Collection[int]) -> bool:
         """True if the session holds a profile, or another front works on it."""
         if self.is_served():
             return True
         try:
             with self.store() as store:
-                return "profile_id" in store.manifest() or bool(store.open_commands())
+                return "profile_id" in store.manifest() or not set(store.open_commands()) <= set(own_commands)
         except WorkbenchError:
             return False  # its making failed
 

@@ -93,15 +93,15 @@ class Store:
                 sql.execute(f"DELETE FROM {table}")  # noqa: S608 - a fixed name
             sql.executemany(
                 "INSERT INTO rows VALUES (?, ?, ?, ?, ?)",
-                [(row.row, row.kernel, row.task, row.time_us, _dumps(row.to_record())) for row in profile.rows],
+                [(row.row, _column(row.kernel), _column(row.task), row.time_us, _dumps(row.to_record())) for row in profile.rows],
             )
             sql.executemany(
                 "INSERT INTO tasks VALUES (?, ?, ?, ?)",
-                [(index, task.task, task.weight, _dumps(task.to_dict())) for index, task in enumerate(profile.tasks)],
+                [(index, _column(task.task), task.weight, _dumps(task.to_dict())) for index, task in enumerate(profile.tasks)],
             )
             sql.executemany(
                 "INSERT INTO links VALUES (?, ?, ?, ?)",
-                [(row.row, row.kernel, hashes[row.kernel], row.task) for row in profile.rows if row.kernel is not None],
+                [(row.row, _column(row.kernel), _column(hashes[row.kernel]), _column(row.task)) for row in profile.rows if row.kernel is not None],
             )
             self._set_manifest({**manifest, "profile": profile.header()})
             self._keep_selection(profile)
@@ -265,6 +265,11 @@ class Store:
                 yield
             except (ValueError, TypeError, KeyError, IndexError, RecursionError, OverflowError) as error:
                 raise damaged(self._path, error) from error
+
+
+def _column(text: str | None) -> str | None:
+    """A text that SQLite can hold in a column of its own: a name may have half a character in it, which no UTF-8 has."""
+    return None if text is None else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _dumps(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import sys
@@ -48,12 +49,18 @@ def main() -> int:
             service = Service(directory, idle_s=options.idle_seconds, front_gone=front_gone)
             service.run(lambda: Jobs(_load_engine(options.engine), start_s=time.perf_counter() - started, function=function).by_kind())
     except _EngineError as error:
-        traceback.print_exception(error.__cause__)
+        _log(error.__cause__ or error)
         return NO_ENGINE
-    except EnvironmentFault as error:
-        traceback.print_exception(error)
+    except (EnvironmentFault, OSError) as error:
+        _log(error)
         return CANNOT_WRITE
     return 0
+
+
+def _log(error: BaseException) -> None:
+    with contextlib.suppress(OSError):  # the log lies on the same full disk
+        traceback.print_exception(error)
+        sys.stderr.flush()
 
 
 def _take_standard_input() -> int:
@@ -92,8 +99,9 @@ def _watch_front(front: int, front_gone: threading.Event) -> None:
 def _run_process() -> None:
     """End at once after the work: TVM needs 0.2 s to take itself apart, and sometimes fails doing so."""
     code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
     os._exit(code)
 
 

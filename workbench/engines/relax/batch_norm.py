@@ -59,7 +59,8 @@ def simplify_batch_norm(module: tvm.IRModule, origins: OriginTable) -> tvm.IRMod
         value = _apply(call.args[0], affine, name=binding.name, scope=scope, origins=origins)
         return relax.Tuple([value, call.args[3], call.args[4]])
 
-    return relax.transform.CanonicalizeBindings()(rewrite_main(module, rewrite))
+    module = relax.transform.CanonicalizeBindings()(rewrite_main(module, rewrite))
+    return relax.transform.DeadCodeElimination()(module)  # the convolutions whose weights were scaled
 
 
 def _affine(call: Any) -> _Affine | None:

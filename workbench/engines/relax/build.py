@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import relax
 from tvm.s_tir import dlight
 
@@ -48,16 +49,36 @@ def with_default_schedules(module: tvm.IRModule, target: tvm.target.Target) -> t
         return dlight.ApplyDefaultSchedule(*(rule() for rule in _GPU_DEFAULTS))(module)
 
 
+def unbound_kernels(module: tvm.IRModule) -> list[str]:
+    """Names of the kernels without thread bindings, which a GPU target would compile for the host."""
+    return [name.name_hint for name, function in module.functions.items() if isinstance(function, tvm.tirx.PrimFunc) and not _is_bound(function)]
+
+
+def _is_bound(function: tvm.tirx.PrimFunc) -> bool:
+    found: list[bool] = []
+    loop = (tvm.tirx.For, lambda statement: found.append(statement.thread_binding is not None))
+    launch = (tvm.tirx.AttrStmt, lambda statement: found.append(str(statement.attr_key) == "thread_extent"))
+    tvm_ffi.structural_walk(function.body, (loop, launch))
+    return any(found)
+
+
 def build(module: tvm.IRModule, target: tvm.target.Target) -> Built:
     """Compile a lowered module with default schedules where it has none.
 
     Raises:
         EnvironmentFault: Code generation fails, or a CUDA target yields no CUDA code.
     """
+    scheduled = with_default_schedules(module, target)
+    unbound = unbound_kernels(scheduled) if target.kind.name == "cuda" else []
+    if unbound:
+        names = ", ".join(map(plain, unbound[:5]))
+        raise EnvironmentFault(f"TVM has no GPU schedule for {len(unbound)} kernels of the model: {names}.", "Profile it on the CPU.")
     try:
-        executable = relax.build(with_default_schedules(module, target), target)
+        executable = relax.build(scheduled, target)
     except Exception as error:  # code generation raises any class of error
-        raise EnvironmentFault(f"TVM cannot compile the model: {plain(str(error).strip(), 400)}", "See workbench doctor; -v shows TVM's own text.") from error
+        raise EnvironmentFault(
+            f"TVM cannot compile the model: {plain(str(error).strip(), 400)}", "See workbench doctor; -v shows TVM's own text."
+        ) from error
     if target.kind.name == "cuda" and not _has_import(executable.mod, "cuda"):
         raise EnvironmentFault("The compiled module holds no CUDA code.", "Check the target's arch with workbench doctor.")
     device = tvm.device(target.kind.name if target.kind.name != "llvm" else "cpu", 0)

@@ -73,9 +73,19 @@ def fold_constants(module: tvm.IRModule) -> tvm.IRModule:
     def fold(binding: Binding, scope: Scope) -> Any:
         del scope
         folded = _evaluate(binding.value)
-        return binding.value if folded is None else constant(folded)
+        return _without_zero_divisor(binding.value) if folded is None else constant(folded)
 
     return rewrite_main(module, fold)
+
+
+def _without_zero_divisor(value: Any) -> Any:
+    """The call with a tensor of one zero where it divides by the number zero: TVM writes a number into the kernel and then refuses to divide."""
+    if operator_name(value) != "relax.divide" or not isinstance(value.args[0].ty, relax.TensorType) or not value.args[0].ty.ndim:
+        return value
+    divisor = array_of(value.args[1])
+    if divisor is None or divisor.ndim or divisor.dtype.kind != "f" or divisor != 0:
+        return value
+    return relax.op.divide(value.args[0], constant(divisor.reshape(1)))
 
 
 def fold_with_tvm(module: tvm.IRModule) -> tvm.IRModule:

@@ -31,7 +31,8 @@ class HookCost:
     def calls_us(self, trace: Trace) -> np.ndarray[Any, Any]:
         """Times of a trace's kernel calls in us, the instrument's cost taken off."""
         cost_us = np.array([self.at(count) for count in trace.arguments])
-        return np.maximum(np.array(trace.calls_ns, dtype=np.float64) / 1e3 - cost_us, 0.0)
+        times_us: np.ndarray[Any, Any] = np.maximum(np.array(trace.calls_ns, dtype=np.float64) / 1e3 - cost_us, 0.0)
+        return times_us
 
     def builtins_us(self, trace: Trace) -> float:
         """Time of all of a trace's builtins together in us, the instrument's cost taken off."""

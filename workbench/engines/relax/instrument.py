@@ -84,33 +84,53 @@ def run_instrumented(
         after_call: Gets index, symbol and arguments (outputs last) of every kernel call, outside the timed interval; it may raise to end the
             run.
     """
-    trace = Trace()
-    clock = time.perf_counter_ns
-    started_ns = 0
+    hook = _Hook(synchronise, skip, after_call)
+    machine.set_instrument(hook.guarded)
+    try:
+        machine["main"](*arguments)
+    except BaseException:
+        if hook.raised is not None:
+            raise hook.raised from None  # on its way through the VM an error of ours becomes a RuntimeError
+        raise
+    return hook.trace
 
-    def instrument(function: Any, symbol: str, before: bool, result: Any, *values: Any) -> int:  # noqa: FBT001 - the VM calls it by position
-        nonlocal started_ns
+
+class _Hook:
+    """What the VM calls before and after every call of a run."""
+
+    def __init__(self, synchronise: Callable[[], None], skip: Skip, after_call: AfterCall) -> None:
+        self.trace = Trace()
+        self.raised: BaseException | None = None
+        self._synchronise = synchronise
+        self._skip = skip
+        self._after_call = after_call
+        self._started_ns = 0
+
+    def guarded(self, function: Any, symbol: str, before: bool, result: Any, *values: Any) -> int:  # noqa: FBT001 - the VM calls it by position
         del function, result
-        builtin = symbol.startswith(_BUILTIN)
-        if before:
-            if not builtin:
-                trace.symbols.append(symbol)
-                if skip(symbol):
-                    return _SKIP
-            synchronise()
-            started_ns = clock()
-            return _RUN
-        synchronise()
-        elapsed_ns = clock() - started_ns
-        if builtin:
-            trace.builtins_ns.append(elapsed_ns)
-            trace.builtins[symbol] += 1
-        else:
-            trace.calls_ns.append(elapsed_ns)
-            trace.arguments.append(len(values))
-            after_call(len(trace.symbols) - 1, symbol, values)
+        try:
+            return self._before(symbol) if before else self._after(symbol, values)
+        except BaseException as error:
+            self.raised = error
+            raise
+
+    def _before(self, symbol: str) -> int:
+        if not symbol.startswith(_BUILTIN):
+            self.trace.symbols.append(symbol)
+            if self._skip(symbol):
+                return _SKIP
+        self._synchronise()
+        self._started_ns = time.perf_counter_ns()
         return _RUN
 
-    machine.set_instrument(instrument)
-    machine["main"](*arguments)
-    return trace
+    def _after(self, symbol: str, values: tuple[Any, ...]) -> int:
+        self._synchronise()
+        elapsed_ns = time.perf_counter_ns() - self._started_ns
+        if symbol.startswith(_BUILTIN):
+            self.trace.builtins_ns.append(elapsed_ns)
+            self.trace.builtins[symbol] += 1
+        else:
+            self.trace.calls_ns.append(elapsed_ns)
+            self.trace.arguments.append(len(values))
+            self._after_call(len(self.trace.symbols) - 1, symbol, values)
+        return _RUN

@@ -14,6 +14,7 @@ from workbench.engines.relax.space import prepare_intrinsics, space_size
 from workbench.escaping import plain
 from workbench.records.profile import Kernel, TensorShape
 
+
 def kernel_names(lowered: Lowered) -> list[str]:
     """Names of the kernels: called ones in order of their first call, then the others."""
     names = dict.fromkeys(call.kernel for call in lowered.calls)
@@ -73,7 +74,7 @@ def _search_space(function: tvm.tirx.PrimFunc, target: tvm.target.Target) -> tup
         return None, reason
     try:
         return space_size(function, target), ""
-    except Exception as error:  # a schedule rule may raise anything; the kernel is then shown as untunable, with the text
+    except Exception as error:  # noqa: BLE001 - a schedule rule may raise anything; the kernel is then shown as untunable, with the text
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         return None, f"MetaSchedule cannot schedule it: {plain(lines[-1] if lines else type(error).__name__, 160)}"
 
@@ -88,10 +89,13 @@ def untunable_reason(function: tvm.tirx.PrimFunc) -> str:
 
 
 def _flop(function: tvm.tirx.PrimFunc) -> int | None:
+    if any(not _is_static(buffer) for buffer in _buffers(function)):
+        return None
     try:
-        return int(estimate_tir_flops(tvm.IRModule({"main": function})))
+        flop = int(estimate_tir_flops(tvm.IRModule({"main": function})))
     except tvm.error.InternalError:
         return None
+    return flop if flop >= 0 else None  # what it cannot count, it counts as negative
 
 
 def _buffers(function: tvm.tirx.PrimFunc) -> list[Any]:

@@ -20,7 +20,7 @@ from workbench.engines.relax.fusion_trace import trace_fusion
 from workbench.engines.relax.naming import name_bindings, origin_indices
 from workbench.engines.relax.origins import OriginTable
 from workbench.engines.relax.program import Program
-from workbench.engines.relax.rewriting import Binding, Scope, bindings_of, check_straight_line, operator_name, rewrite_main
+from workbench.engines.relax.rewriting import Binding, Scope, bindings_of, check_straight_line, is_static, operator_name, rewrite_main
 from workbench.errors import ModelError
 from workbench.escaping import plain
 from workbench.records.origin import Origin
@@ -135,16 +135,29 @@ def _run_step(name: str, step: Callable[[tvm.IRModule], tvm.IRModule], module: t
 
 
 def _check_all_legalized(module: tvm.IRModule, origins: OriginTable) -> None:
+    """Raise ModelError for operators that have no kernel, and for values whose shape is not known before the run."""
     indices = origin_indices(module["main"], origins)
-    missing = []
+    missing, dynamic = [], []
     for binding in bindings_of(module["main"]):
+        index = indices[binding.var]
+        source = plain(", ".join(map(str, origins.at(index))) if index is not None else "the model")
         operator = operator_name(binding.value)
         if operator and operator not in _NOT_LOWERED_IS_FINE and not _calls_builtin(binding.value):
-            index = indices[binding.var]
-            source = ", ".join(map(str, origins.at(index))) if index is not None else "the model"
-            missing.append(f"{operator} (from {plain(source)})")
+            missing.append(f"{operator} (from {source})")
+        elif not _is_known_before_the_run(binding.var.ty):
+            dynamic.append(source)
     if missing:
         raise ModelError(f"TVM has no kernel for {len(missing)} operators: {', '.join(sorted(set(missing)))}.", "Replace them in the model.")
+    if dynamic:
+        raise ModelError(f"The shape of a value depends on the values of the inputs, first at {dynamic[0]}.", "Export the model with fixed shapes.")
+
+
+def _is_known_before_the_run(kind: Any) -> bool:
+    if isinstance(kind, relax.TupleType):
+        return all(map(_is_known_before_the_run, kind.fields))
+    if isinstance(kind, relax.ShapeType):
+        return kind.values is not None and all(isinstance(size, tvm.tirx.IntImm) for size in kind.values)
+    return not isinstance(kind, relax.TensorType) or is_static(kind)
 
 
 def _calls_builtin(value: Any) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +35,7 @@ def save(lowered: Lowered, directory: Path) -> None:
     try:
         partial.mkdir(parents=True)
         (partial / _MODULE).write_text(tvm.ir.save_json(lowered.module), encoding="utf-8")
-        parameters = {f"p{index}": value for index, value in enumerate(lowered.parameters)}
-        tvm.runtime.save_param_dict_to_file(parameters, str(partial / _PARAMETERS))
-        _check_written(partial / _PARAMETERS, sum(_bytes(value) for value in lowered.parameters))
+        _save_parameters(lowered.parameters, partial / _PARAMETERS)
         checksums = {name: _checksum(partial / name) for name in (_MODULE, _PARAMETERS)}
         (partial / _CALLS).write_text(json.dumps({**_calls(lowered), "checksums": checksums}), encoding="utf-8")
         if directory.exists():
@@ -54,9 +54,7 @@ def load(directory: Path) -> Lowered:
     """
     try:
         calls = json.loads((directory / _CALLS).read_text(encoding="utf-8"))
-        for name, expected in calls["checksums"].items():
-            if _checksum(directory / name) != expected:
-                raise ValueError(f"{name} is not what was written")
+        _check_checksums(directory, calls["checksums"])
         module = tvm.ir.load_json((directory / _MODULE).read_text(encoding="utf-8"))
         parameters = tvm.runtime.load_param_dict_from_file(str(directory / _PARAMETERS))
         lowered = Lowered(
@@ -75,6 +73,13 @@ def load(directory: Path) -> Lowered:
         reason = plain(str(error).strip().rstrip("."), 200)
         raise SessionError(f"The program in {plain(str(directory), 120)} is missing or damaged: {reason}.", "Profile the model again.") from error
     return lowered
+
+
+def _check_checksums(directory: Path, checksums: dict[str, int]) -> None:
+    """Raise ValueError if a file is not what was written."""
+    for name in (_MODULE, _PARAMETERS):
+        if _checksum(directory / name) != checksums[name]:
+            raise ValueError(f"{name} is not what was written")
 
 
 def _check_consistent(lowered: Lowered) -> None:
@@ -111,7 +116,7 @@ def _bytes(tensor: Any) -> int:
     count = 1
     for size in tensor.shape:
         count *= int(size)
-    return count * ((tensor.dtype.bits + 7) // 8)
+    return count * ((int(tensor.dtype.bits) + 7) // 8)
 
 
 def _checksum(path: Path) -> int:
@@ -123,7 +128,11 @@ def _checksum(path: Path) -> int:
     return value
 
 
-def _check_written(path: Path, expected_bytes: int) -> None:
-    """TVM does not report a full disk: compare the size with what had to be written."""
-    if path.stat().st_size < expected_bytes:
-        raise OSError(28, "No space left on device", str(path))
+def _save_parameters(parameters: Sequence[Any], path: Path) -> None:
+    """Write the parameters; what TVM says about a full disk, if it says anything, becomes an OSError."""
+    try:
+        tvm.runtime.save_param_dict_to_file({f"p{index}": value for index, value in enumerate(parameters)}, str(path))
+    except tvm.error.InternalError as error:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
+    if path.stat().st_size < sum(map(_bytes, parameters)):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))

@@ -11,15 +11,17 @@ from typing import Any
 
 import onnx
 import tvm
+from onnx import helper
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from workbench.engines.relax.fold import constant
 from workbench.engines.relax.naming import name_bindings
-from workbench.engines.relax.onnx.reading import Array, check_operators, fix_input_shapes, infer_shapes, opset_of, read_onnx
+from workbench.engines.relax.onnx.reading import Array, check_operators, fix_input_shapes, infer_shapes, opset_of, read_onnx, static_shape
 from workbench.engines.relax.onnx.simplify import simplify
 from workbench.engines.relax.origins import OriginTable
 from workbench.engines.relax.program import Program
+from workbench.engines.relax.rewriting import is_static
 from workbench.errors import ModelError
 from workbench.escaping import plain
 
@@ -77,10 +79,27 @@ class _Importer(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             self._nodes[name] = constant(value)
 
     def _construct_nodes(self, graph: onnx.GraphProto) -> None:
+        declared = {value.name: value for value in [*graph.value_info, *graph.output]}
+        read = {name for node in graph.node for name in node.input} | {output.name for output in graph.output}
         for node in graph.node:
             self._hint = self._hints[node.name]
             self.current_node = f"Node {node.name} ({node.op_type})"
             super()._construct_nodes(onnx.GraphProto(node=[node]))
+            for name in read.intersection(node.output):
+                self._check_type(self._nodes[name], declared.get(name))
+
+    def _check_type(self, value: Any, declared: onnx.ValueInfoProto | None) -> None:
+        """Raise ModelError if TVM's converter gives a tensor of another shape or type than ONNX does: it then computes something else."""
+        shape = static_shape(declared)
+        if declared is None or shape is None or not isinstance(value.ty, relax.TensorType) or not is_static(value.ty):
+            return
+        found = ([int(size) for size in value.ty.shape.values], str(value.ty.dtype))
+        expected = (shape, str(helper.tensor_dtype_to_np_dtype(declared.type.tensor_type.elem_type)))
+        if found != expected:
+            raise ModelError(
+                f"{plain(self.current_node, 80)} gives {found[1]} {found[0]} in TVM, but {expected[1]} {expected[0]} in ONNX.",
+                "TVM's converter does not do what the model says: replace the operator.",
+            )
 
     def _convert_operator(self, op_name: str, inputs: list[Any], attrs: dict[str, Any], opset: int) -> Any:
         return self._named(super()._convert_operator(op_name, inputs, attrs, opset))

@@ -38,6 +38,7 @@ def simplify(model: onnx.ModelProto) -> dict[str, Array]:
     graph.input.extend(inputs)
     _fold_shapes(graph, constants)
     _fold_constants(model, constants)
+    _fold_dropout_masks(graph, constants)
     _remove_identities(graph, constants)
     _split_sums(graph)
     used = {name for node in graph.node for name in node.input} | {output.name for output in graph.output}
@@ -131,6 +132,20 @@ def _filled(node: onnx.NodeProto, shape: Array) -> Array:
     """The value of a ``ConstantOfShape``: a view that takes no memory, since the networks that have such weights can have many."""
     fill = next((numpy_helper.to_array(attribute.t) for attribute in node.attribute if attribute.name == "value"), np.zeros(1, np.float32))
     return np.broadcast_to(fill.reshape(-1)[0], [int(size) for size in shape])
+
+
+def _fold_dropout_masks(graph: onnx.GraphProto, constants: dict[str, Array]) -> None:
+    """Make a constant of the mask of every ``Dropout`` at inference, which says that nothing was dropped."""
+    known = {value.name: value for value in [*graph.value_info, *graph.output]}
+    for node in graph.node:
+        if node.op_type != "Dropout" or not is_standard(node) or len(node.output) < 2 or trains(node, constants):
+            continue
+        mask = known.get(node.output[1])  # boolean from opset 10 on, before of the data's type
+        shape = static_shape(mask)
+        if mask is not None and shape is not None:
+            dtype = helper.tensor_dtype_to_np_dtype(mask.type.tensor_type.elem_type)
+            constants[mask.name] = np.broadcast_to(np.ones((), dtype), shape)
+            del node.output[1]
 
 
 def _remove_identities(graph: onnx.GraphProto, constants: Mapping[str, Array]) -> None:

@@ -1,0 +1,195 @@
+"""What of an ONNX model cannot be used is said in one sentence that names it, before anything is built or allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, defs, helper, numpy_helper
+
+from workbench.engines.relax.onnx import import_onnx
+from workbench.errors import ModelError
+
+NEWEST = defs.onnx_opset_version()
+
+
+def node(op: str, inputs: list[str], outputs: list[str], **attributes: Any) -> onnx.NodeProto:
+    return helper.make_node(op, inputs, outputs, name=f"{outputs[0]}_node", **attributes)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "label"),
+    [
+        ([node("Dropout", ["x", "ratio", "mode"], ["y"])], "Dropout in training mode"),
+        ([node("BatchNormalization", ["x", "w", "w", "w", "w"], ["y", "m", "v"], training_mode=1)], "BatchNormalization in training mode"),
+        ([node("Attention", ["x", "x", "x"], ["y"])], "Attention"),
+        ([helper.make_node("Relu", ["x"], ["y"], domain="my.domain")], "my.domain.Relu"),
+        ([helper.make_node("Relu", ["x"], ["y"], domain="com.microsoft")], "com.microsoft.Relu"),
+        ([node("FastGelu", ["x"], ["y"])], "FastGelu"),
+    ],
+)
+def test_an_operator_that_would_compute_something_else_is_refused(nodes: list[onnx.NodeProto], label: str, onnx_lab: Any) -> None:
+    weights = {"ratio": np.array(0.5, np.float32), "mode": np.array(1, np.bool_), "w": np.ones(4, np.float32)}
+    model = onnx_lab.model(nodes, {"x": (1, 4, 2, 2)}, ["y"], weights, opset=23, domains=["my.domain", "com.microsoft"])
+    with pytest.raises(ModelError, match=f"1 operators of the model are not supported: {label} "):
+        onnx_lab.program(model)
+
+
+def test_a_node_whose_converter_gives_another_shape_than_onnx_is_refused(onnx_lab: Any) -> None:
+    nodes = [node("LayerNormalization", ["x", "w"], ["n", "mean"]), node("Add", ["n", "mean"], ["y"])]
+    model = onnx_lab.model(nodes, {"x": (2, 4)}, ["y"], {"w": np.ones(4, np.float32)})
+    with pytest.raises(ModelError, match=r"Node n_node \(LayerNormalization\) gives float32 \[\] in TVM, but float32 \[2, 1\] in ONNX"):
+        onnx_lab.program(model)
+
+
+def test_an_output_that_nobody_reads_may_be_what_it_likes(onnx_lab: Any) -> None:
+    model = onnx_lab.model([node("LayerNormalization", ["x", "w"], ["y", "mean"])], {"x": (2, 4)}, ["y"], {"w": np.ones(4, np.float32)})
+    assert [str(origin) for origin in onnx_lab.lower(model).calls[0].origins] == ["LayerNormalization y_node"]
+
+
+def test_all_unsupported_operators_are_listed_at_once(onnx_lab: Any) -> None:
+    branch = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["q"])], "branch", [], [helper.make_tensor_value_info("q", TensorProto.FLOAT, (2, 3))]
+    )
+    nodes = [
+        node("If", ["c"], ["i"], then_branch=branch, else_branch=branch),
+        node("LSTM", ["x", "x", "x"], ["l"]),  # whose shapes do not fit, which is the lesser trouble
+        node("Foo", ["x"], ["f1"]),
+        node("Foo", ["x"], ["f2"]),
+    ]
+    model = onnx_lab.model(nodes, {"x": (2, 3), "c": ()}, ["i", "l", "f1", "f2"], types={"c": TensorProto.BOOL})
+    with pytest.raises(ModelError) as caught:
+        onnx_lab.program(model)
+    assert "3 operators" in caught.value.message
+    assert "Foo (x2, first at f1_node), If (x1, first at i_node), LSTM (x1, first at l_node)" in caught.value.message
+
+
+@pytest.mark.parametrize("opset", [6, NEWEST + 1, 0])
+def test_an_opset_outside_of_what_is_known_is_refused(opset: int, onnx_lab: Any) -> None:
+    model = onnx_lab.model([node("Relu", ["x"], ["y"])], {"x": (2,)}, ["y"], opset=opset)
+    with pytest.raises(ModelError, match=f"needs ONNX opset {opset}; this installation supports 7 to {NEWEST}"):
+        onnx_lab.program(model)
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "message"),
+    [
+        ({"x": ("N", 3), "z": ("N", None, 7)}, {}, r"dynamic dimensions: x \(N, 3\), z \(N, \?, 7\)"),
+        ({"x": ("N", 3), "z": (2,)}, {"x": (5, 3, 1)}, r"\(5, 3, 1\) does not fit input x, which is declared as \(N, 3\)"),
+        ({"x": ("N", 3), "z": (2,)}, {"x": (5, 4)}, r"\(5, 4\) does not fit input x, which is declared as \(N, 3\)"),
+        ({"x": ("N", 3), "z": (2,)}, {"q": (5, 4)}, r"no input named q\. Its inputs are: x \(N, 3\), z \(2\)"),
+        ({"x": ("N", 3), "z": (2,)}, {"x": (0, 3)}, "a dimension that is not positive"),
+        ({"x": ("N", 3), "z": (2,)}, {"x": (-1, 3)}, "a dimension that is not positive"),
+        ({"x": (0, 3), "z": (2,)}, {}, r"dynamic dimensions: x \(\?, 3\)"),
+        ({"x": None, "z": (2,)}, {}, r"dynamic dimensions: x \(unknown rank\)"),
+    ],
+)
+def test_shapes_that_are_missing_or_do_not_fit_are_named(
+    declared: dict[str, Any], given: dict[str, tuple[int, ...]], message: str, onnx_lab: Any
+) -> None:
+    model = onnx_lab.model([node("Relu", ["x"], ["y"]), node("Relu", ["z"], ["v"])], declared, ["y", "v"])
+    with pytest.raises(ModelError, match=message):
+        onnx_lab.program(model, given)
+
+
+def test_shapes_that_do_not_fit_the_weights_are_refused(onnx_lab: Any) -> None:
+    model = onnx_lab.model([node("MatMul", ["x", "w"], ["y"])], {"x": ("N", "M")}, ["y"], {"w": np.ones((2, 3), np.float32)})
+    with pytest.raises(ModelError, match=r"do not fit together: .*y_node"):
+        onnx_lab.program(model, {"x": (5, 4)})
+
+
+def _sequence(name: str) -> onnx.ValueInfoProto:
+    return helper.make_tensor_sequence_value_info(name, TensorProto.FLOAT, (2,))
+
+
+def _optional(name: str) -> onnx.ValueInfoProto:
+    value = onnx.ValueInfoProto(name=name)
+    value.type.optional_type.elem_type.tensor_type.elem_type = TensorProto.FLOAT
+    return value
+
+
+def _strings(name: str) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.STRING, (2,))
+
+
+@pytest.mark.parametrize(("make", "kind"), [(_sequence, "sequence"), (_optional, "optional"), (_strings, "strings")])
+def test_an_input_that_is_no_tensor_of_numbers_is_refused(make: Callable[[str], onnx.ValueInfoProto], kind: str, onnx_lab: Any) -> None:
+    model = onnx_lab.model([node("Identity", ["x"], ["y"])], {}, ["y"])
+    model.graph.input.append(make("x"))
+    with pytest.raises(ModelError, match=f"Input x is .*{kind}"):
+        onnx_lab.program(model)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "message"),
+    [
+        (["x", "nope"], ["y"], r"Node y_node \(Add\) reads nope, which nothing before it computes"),
+        (["x", "x"], ["z"], "No node computes the output z"),
+    ],
+)
+def test_values_that_nobody_computes_are_named(inputs: list[str], outputs: list[str], message: str, onnx_lab: Any) -> None:
+    with pytest.raises(ModelError, match=message):
+        onnx_lab.program(onnx_lab.model([node("Add", inputs, ["y"])], {"x": (2,)}, outputs))
+
+
+def _with_external_weight(lab: Any, location: str) -> Path:
+    model = lab.model([node("Add", ["x", "w"], ["y"])], {"x": (4,)}, ["y"])
+    weight = model.graph.initializer.add(name="w", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
+    weight.external_data.add(key="location", value=location)
+    path: Path = lab.save(model)
+    return path
+
+
+@pytest.mark.parametrize("location", ["missing.bin", "../outside.bin", "/etc/passwd", "link.bin", "short.bin"])
+def test_external_data_that_are_missing_or_elsewhere_are_refused(location: str, onnx_lab: Any) -> None:
+    onnx_lab.folder.joinpath("short.bin").write_bytes(b"\0" * 8)
+    onnx_lab.folder.joinpath("link.bin").symlink_to("/etc/passwd")
+    path = _with_external_weight(onnx_lab, location)
+    with pytest.raises(ModelError, match=r"external data cannot be read|weight w is damaged"):
+        import_onnx(path, {})
+
+
+@pytest.mark.parametrize("content", [b"", b"\x08\x07\x12", b"not a model at all", bytes(range(256))])
+def test_a_file_that_is_no_model_is_refused(content: bytes, onnx_lab: Any) -> None:
+    path = onnx_lab.folder / "broken.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match="no ONNX"):
+        import_onnx(path, {})
+
+
+def test_every_prefix_of_a_model_is_refused_or_is_a_model(onnx_lab: Any) -> None:
+    nodes = [node("Conv", ["x", "w"], ["c"]), node("Relu", ["c"], ["y"])]
+    whole = onnx_lab.model(nodes, {"x": (1, 3, 8, 8)}, ["y"], {"w": np.ones((4, 3, 3, 3), np.float32)}).SerializeToString()
+    path = onnx_lab.folder / "cut.onnx"
+    for size in range(1, len(whole), len(whole) // 40):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ModelError):
+            import_onnx(path, {})
+
+
+def test_a_sparse_initializer_with_indices_outside_is_refused(onnx_lab: Any) -> None:
+    model = onnx_lab.model([node("Mul", ["x", "w"], ["y"])], {"x": (2, 3)}, ["y"])
+    values, indices = numpy_helper.from_array(np.array([5], np.float32), "w"), numpy_helper.from_array(np.array([17]), "i")
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2, 3]))
+    with pytest.raises(ModelError, match="sparse weight w is damaged"):
+        onnx_lab.program(model)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "nodes"),
+    [
+        ([10**9, 10**6], [node("ConstantOfShape", ["s"], ["c"])]),
+        ([10**5, 10**5], [node("Mul", ["s", "s"], ["t"]), node("ConstantOfShape", ["t"], ["c"])]),
+        ([10**6, 10**6], [node("Expand", ["one", "s"], ["c"])]),
+    ],
+    ids=["ConstantOfShape", "of a computed shape", "Expand"],
+)
+def test_a_constant_larger_than_the_memory_is_refused_before_it_is_made(sizes: list[int], nodes: list[onnx.NodeProto], onnx_lab: Any) -> None:
+    weights = {"s": np.array(sizes), "one": np.ones((1, 1), np.float32)}
+    model = onnx_lab.model([*nodes, node("Add", ["x", "c"], ["y"])], {"x": (1, 1)}, ["y"], weights)
+    with pytest.raises(ModelError, match=r"more than this machine has free \(node c_node\)"):
+        onnx_lab.program(model)

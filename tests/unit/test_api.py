@@ -1,0 +1,262 @@
+"""`workbench.open` and `Session` without TVM: a stand-in answers for the worker, and counts what it is asked."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import workbench
+from workbench.errors import EnvironmentFault, InputError, ModelError, SelectionError, SessionError, TargetError
+from workbench.kernel import WorkerProcess
+from workbench.machine import cpu_facts
+from workbench.records.request import ProfileRequest
+from workbench.session import is_session
+
+RELAY = "def @main(%x: Tensor[(1, 3), float32]) { nn.relu(%x) }"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, sessions: Any) -> list[ProfileRequest]:
+    """What the worker was asked to profile; it measures the same four rows each time."""
+    requests: list[ProfileRequest] = []
+
+    def run(worker: Any, kind: str, arguments: dict[str, Any], *, on_event: Any = None) -> dict[str, Any]:
+        assert kind == "profile"
+        request = ProfileRequest.from_dict(arguments)
+        requests.append(request)
+        profile = sessions.profile(["conv2d", "dense"], model=request.source.name)
+        with worker._directory.store() as store:  # noqa: SLF001 - the stand-in writes where the worker would
+            store.write_profile(profile, sessions.hashes(profile), {"request": request.to_dict(), "profile_id": str(len(requests)), "state": "ready"})
+        return {}
+
+    monkeypatch.setattr(WorkerProcess, "run", run)
+    return requests
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model file in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "net.relay"
+    path.write_text(RELAY)
+    return path
+
+
+def test_a_session_goes_to_the_default_place_and_is_reopened_by_its_directory(model: Path, asked: list[ProfileRequest]) -> None:
+    with workbench.open(model, target="cpu", seed=7, threads=1) as session:
+        assert session.path == model.parent / "workbench-sessions" / "net-cpu"
+        first = session.profile()
+    model.unlink()
+    with workbench.open("workbench-sessions/net-cpu") as again:
+        assert again.request == replace(session.request, source=replace(session.request.source))
+        assert (again.request.threads, again.request.seed, again.request.target) == (1, 7, "cpu")
+        assert again.profile().record == first.record
+    assert len(asked) == 1
+
+
+def test_a_session_that_never_got_a_profile_goes_when_it_is_closed(model: Path) -> None:
+    workbench.open(model, target="cpu").close()
+    assert list(model.parent.iterdir()) == [model]
+    with pytest.raises(ZeroDivisionError), workbench.open(model, target="cpu", session="a/b"):
+        raise ZeroDivisionError
+    assert list(model.parent.iterdir()) == [model]
+
+
+@pytest.mark.parametrize("options", [{"target": "llvm"}, {"fusion": False}, {"seed": 1}, {"threads": 3}, {"shapes": {"x": (2, 3)}}])
+def test_a_stored_profile_is_not_given_for_another_request(options: dict[str, Any], model: Path, asked: list[ProfileRequest]) -> None:
+    with workbench.open(model, target="cpu", session="s") as session:
+        session.profile()
+        session.profile()
+    assert len(asked) == 1
+    with workbench.open(model, session="s", **{"target": "cpu", **options}) as session:
+        session.profile()
+        session.profile()
+        expected = session.request
+    assert len(asked) == 2
+    with workbench.open("s") as session:
+        assert session.request.asks_the_same(expected)
+        session.profile()
+    assert len(asked) == 2
+
+
+def test_a_model_that_was_edited_is_profiled_again(model: Path, asked: list[ProfileRequest]) -> None:
+    workbench.open(model, session="s").profile()
+    model.write_text(RELAY + " ")
+    workbench.open(model, session="s").profile()
+    workbench.open(model, session="s").profile()
+    assert len(asked) == 2
+
+
+def test_other_runs_are_measured_if_they_are_asked_for(model: Path, asked: list[ProfileRequest]) -> None:
+    session = workbench.open(model, session="s")
+    session.profile()
+    session.profile(repeat=5)
+    session.profile(repeat=5)
+    session.profile()
+    session.profile(refresh=True)
+    assert [request.repeat for request in asked] == [None, 5, 5]
+    assert workbench.open("s").request.repeat == 5
+
+
+def test_options_change_what_a_reopened_session_profiles_and_the_others_stay(model: Path, asked: list[ProfileRequest]) -> None:
+    workbench.open(model, target="cpu", seed=3, session="s").profile()
+    workbench.open("s", fusion=False).profile()
+    assert [(request.fusion, request.seed, request.target) for request in asked] == [(True, 3, "cpu"), (False, 3, "cpu")]
+
+
+def test_a_profile_that_fails_changes_neither_the_session_nor_its_request(
+    model: Path, asked: list[ProfileRequest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = workbench.open(model, session="s")
+    record = session.profile().record
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise EnvironmentFault("No.")
+
+    monkeypatch.setattr(WorkerProcess, "run", fail)
+    with pytest.raises(EnvironmentFault):
+        session.profile(refresh=True, repeat=9)
+    assert session.request.repeat is None
+    assert session.profile().record == record
+    session.close()
+    assert is_session(Path("s"))
+
+
+def test_a_session_that_was_begun_and_never_profiled_takes_the_new_request(model: Path, asked: list[ProfileRequest]) -> None:
+    workbench.open(model, target="cpu", session="s")
+    session = workbench.open(model, target="cuda:sm_90", session="s")
+    assert workbench.open("s").request == session.request
+
+
+def test_the_session_of_another_model_is_refused_and_loses_nothing(model: Path, asked: list[ProfileRequest]) -> None:
+    record = workbench.open(model, target="cpu").profile().record
+    (model.parent / "b").mkdir()
+    other = model.parent / "b" / "net.relay"
+    other.write_text(RELAY)
+    with pytest.raises(SessionError, match=r"another model .*--session DIR"):
+        workbench.open(other, target="cpu")
+    with pytest.raises(SessionError, match=r"another model"):
+        workbench.open("matmul", session="workbench-sessions/net-cpu")
+    assert workbench.open("workbench-sessions/net-cpu").profile().record == record
+
+
+def test_a_model_that_was_moved_keeps_its_session(model: Path, asked: list[ProfileRequest]) -> None:
+    workbench.open(model, target="cpu").profile()
+    (model.parent / "b").mkdir()
+    moved = model.rename(model.parent / "b" / "net.relay")
+    workbench.open(moved, target="cpu").profile()
+    assert asked[-1].source.path == str(moved)
+
+
+def test_trust_is_given_by_the_user_and_never_by_a_session(model: Path, asked: list[ProfileRequest]) -> None:
+    script = model.with_suffix(".py")
+    script.write_text("raise SystemExit")
+    workbench.open(script, session="s", trust=True).profile()
+    session = workbench.open("s")
+    session.profile()
+    with pytest.raises(ModelError, match=r"--trust"):
+        session.profile(refresh=True)
+    workbench.open("s", trust=True).profile(refresh=True)
+    assert len(asked) == 2
+
+
+def test_two_functions_of_one_name_are_two_requests_and_of_two_names_two_models(tmp_path: Path, asked: list[ProfileRequest]) -> None:
+    def one() -> int:
+        return 1
+
+    def other() -> int:
+        return 2
+
+    workbench.open(one, session=tmp_path / "s").profile()
+    with pytest.raises(SessionError, match=r"another model \(one\)"):
+        workbench.open(other, session=tmp_path / "s")
+    other.__name__ = "one"
+    workbench.open(other, session=tmp_path / "s").profile()
+    workbench.open(other, session=tmp_path / "s").profile()
+    assert [request.source.name for request in asked] == ["one", "one"]
+
+
+def test_a_function_that_cannot_travel_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    lock = threading.Lock()
+    with pytest.raises(ModelError, match=r"cannot be handed to the worker"):
+        workbench.open(lambda: lock, session=tmp_path / "s")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        *(({"threads": value}, InputError) for value in (0, -1, 1.5, True, "2", 10**9)),
+        *(({"repeat": value}, InputError) for value in (0, "3")),
+        *(({"seed": value}, InputError) for value in (-1, 2**63, 0.5)),
+        *(({"target": value}, TargetError) for value in ("", "  ", 5)),
+        *(({"shapes": value}, InputError) for value in ({"x": (0,)}, {"x": "ab"}, {"x": (1.5,)}, {"x": 3})),
+    ],
+)
+def test_an_option_that_no_engine_can_use_is_refused_before_anything_is_made(options: dict[str, Any], error: type[Exception], model: Path) -> None:
+    with pytest.raises(error):
+        workbench.open(model, session="s", **options)
+    assert list(model.parent.iterdir()) == [model]
+
+
+def test_arguments_must_be_plain_values(model: Path) -> None:
+    with pytest.raises(ModelError, match=r"no plain values"):
+        workbench.open("matmul", args=(object(),), session="s")
+    with pytest.raises(ModelError, match=r"no plain values"):
+        workbench.open("matmul", args=(float("nan"),), session="s")
+    assert workbench.open("matmul", args=(64, [1, (2, 3)]), session="s").request.source.args == (64, [1, [2, 3]])
+
+
+@pytest.mark.parametrize("model", [None, 5, b"net.onnx", ["net.onnx"]])
+def test_what_is_no_model_is_refused(model: Any) -> None:
+    with pytest.raises(ModelError, match=r"is no model"):
+        workbench.open(model)
+
+
+def test_all_physical_cores_are_the_default(model: Path) -> None:
+    assert workbench.open(model, session="s").request.threads == cpu_facts().physical_cores
+    assert workbench.open(model, session="t", threads=1).request.threads == 1
+
+
+def test_different_targets_have_different_default_places(model: Path) -> None:
+    targets = ["cpu", "cuda:sm_90", "llvm -mcpu=znver4", "llvm -mcpu=znver5", *(f'{{"kind": "llvm", "mcpu": "x{"y" * 60}{end}"}}' for end in "ab")]
+    places = {workbench.open(model, target=target).path.name for target in targets}
+    assert len(places) == len(targets)
+    assert {"net-cpu", "net-cuda-sm_90"} < places
+
+
+def test_a_selection_made_in_python_is_kept_in_the_session(model: Path, asked: list[ProfileRequest]) -> None:
+    with workbench.open(model, session="s") as session:
+        selection = session.profile().select(top=1)
+    assert workbench.open("s").selection == selection
+    with workbench.open("s") as again:
+        again.profile(refresh=True)
+        assert again.selection == selection
+
+
+def test_the_frame_has_the_columns_of_the_debug_runtime_first(model: Path, asked: list[ProfileRequest]) -> None:
+    frame = workbench.open(model, session="s").profile().frame()
+    assert list(frame.columns)[:7] == ["Node Name", "Ops", "Time(us)", "Time(%)", "Shape", "Inputs", "Outputs"]
+    assert list(frame["Node Name"]) == ["conv2d", "dense", "runtime"]
+
+
+@pytest.mark.parametrize("row", [2, -1, 10**9])
+def test_outputs_of_a_row_that_is_no_kernel_call_are_refused(row: int, model: Path, asked: list[ProfileRequest]) -> None:
+    with pytest.raises(SelectionError, match=r"rows 0 to 1"):
+        workbench.open(model, session="s").debug_outputs([row])
+
+
+def test_a_session_on_a_read_only_medium_shows_its_profile(small_medium: Any, model: Path, asked: list[ProfileRequest]) -> None:
+    with workbench.open(model, session=small_medium.path / "s") as session:
+        record = session.profile().record
+    small_medium.make_read_only()
+    with workbench.open(small_medium.path / "s") as session:
+        assert session.profile().record == record
+        with pytest.raises(EnvironmentFault):
+            session.profile().select(top=1)
+    assert os.listdir(small_medium.path) == ["s"]  # noqa: PTH208

@@ -1,0 +1,170 @@
+"""The session directory: how it comes into being, who serves it, and what is left of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.errors import EnvironmentFault, SessionError
+from workbench.session import SessionDirectory, default_path, is_session, latest_session
+
+HANG_S = 60
+HOLDER = """
+import sys
+from pathlib import Path
+from workbench.session import SessionDirectory
+with SessionDirectory(Path(sys.argv[1])).lock() as mine:
+    print(mine, flush=True)
+    sys.stdin.read(1)
+"""
+
+
+def test_a_directory_that_was_made_goes_with_the_folders_made_for_it(tmp_path: Path) -> None:
+    directory = SessionDirectory.create(tmp_path / "a" / "b" / "c")
+    for name in ("worker.log", "worker.lock", "module.json", ".module-x.json"):
+        (directory.path / name).touch()
+    for name in ("program", "program-1", "program.partial-7", "artifacts/outputs-2"):
+        (directory.path / name).mkdir(parents=True)
+    directory.discard()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_was_there_before_stays(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    SessionDirectory.create(tmp_path / "mine").discard()
+    assert list(tmp_path.rglob("*")) == [tmp_path / "mine"]
+
+
+def test_files_of_others_are_kept(tmp_path: Path) -> None:
+    directory = SessionDirectory.create(tmp_path / "s")
+    (directory.path / "notes.txt").touch()
+    directory.discard()
+    assert list(directory.path.iterdir()) == [directory.path / "notes.txt"]
+
+
+def test_a_session_that_holds_a_profile_or_was_there_before_is_not_discarded(tmp_path: Path, sessions: Any) -> None:
+    profiled = sessions.write(tmp_path / "one", sessions.profile(["conv2d"]))
+    profiled.discard()
+    SessionDirectory.create(tmp_path / "two")
+    SessionDirectory.create(tmp_path / "two").discard()
+    assert is_session(tmp_path / "one")
+    assert is_session(tmp_path / "two")
+
+
+def test_a_session_on_which_another_front_waits_is_not_discarded(tmp_path: Path) -> None:
+    directory = SessionDirectory.create(tmp_path / "s")
+    with directory.store() as store:
+        number = store.add_command("profile", {})
+        directory.discard()
+        directory.discard(own_commands={number + 1})
+        assert is_session(directory.path)
+    directory.discard(own_commands={number})
+    assert not directory.path.exists()
+
+
+@pytest.mark.parametrize("name", ["file", "full"])
+def test_a_place_that_holds_something_else_is_refused_and_untouched(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "photo.jpg").touch()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(SessionError, match=r"--session DIR"):
+        SessionDirectory.create(tmp_path / name)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "file/below", "/proc/nowhere"])
+def test_a_place_that_cannot_be_is_an_environment_fault(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(EnvironmentFault, match=r"--session DIR"):
+        SessionDirectory.create(tmp_path / name)
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_on_a_full_disk_no_directory_is_left(small_medium: Any) -> None:
+    small_medium.fill()
+    with pytest.raises(EnvironmentFault):
+        SessionDirectory.create(small_medium.path / "a" / "b")
+    assert [path.name for path in small_medium.path.iterdir()] == ["ballast"]
+
+
+def test_on_a_read_only_medium_no_session_can_be_made(small_medium: Any) -> None:
+    small_medium.make_read_only()
+    with pytest.raises(EnvironmentFault, match=r"Read-only"):
+        SessionDirectory.create(small_medium.path / "a" / "b")
+
+
+def test_a_session_keeps_its_place_when_the_process_changes_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    directory = SessionDirectory.create(Path("s"))
+    monkeypatch.chdir("/")
+    directory.store().close()
+    assert directory.path == tmp_path / "s"
+
+
+@pytest.mark.parametrize("name", ["", "nowhere", "x" * 5000, "a\0b"])
+def test_what_cannot_be_a_session_is_none(name: str, tmp_path: Path) -> None:
+    assert not is_session(tmp_path / name)
+
+
+def test_one_process_holds_the_lock_and_it_ends_with_that_process(session: SessionDirectory) -> None:
+    assert not session.is_served()
+    command = [sys.executable, "-c", HOLDER, str(session.path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "True\n"
+        assert session.is_served()
+        with session.lock() as mine:
+            assert not mine
+        holder.kill()
+        holder.wait(HANG_S)
+    assert not session.is_served()
+    with session.lock() as mine:
+        assert mine
+
+
+def test_storing_a_profile_that_was_cut_short_is_finished_later(session: SessionDirectory) -> None:
+    for place, text in ((session.program, "old"), (session.new_program("7"), "new"), (session.new_program("8"), "never stored")):
+        place.mkdir()
+        (place / "module.json").write_text(text)
+    session.settle_program("7")
+    session.sweep()
+    session.settle_program("7")
+    assert (session.program / "module.json").read_text() == "new"
+    assert [path.name for path in session.path.glob("program*")] == ["program"]
+    session.settle_program(None)
+    assert session.program.is_dir()
+
+
+def test_the_latest_session_is_the_one_written_last_even_if_it_was_not_closed(tmp_path: Path, sessions: Any) -> None:
+    assert latest_session(tmp_path) is None
+    one = sessions.write(tmp_path / "one", sessions.profile(["a"]))
+    two = sessions.write(tmp_path / "two", sessions.profile(["b"]))
+    (tmp_path / "file").touch()
+    os.utime(one.database, (1000, 1000))
+    os.utime(two.database, (2000, 2000))
+    assert latest_session(tmp_path) == two.path
+    with one.store() as store:
+        store.update_manifest({"x": 1})
+        assert latest_session(tmp_path) == one.path
+
+
+@pytest.mark.parametrize(
+    ("model", "target", "place"),
+    [
+        ("squeezenet", "cpu", "squeezenet-cpu"),
+        ("../../etc", "cuda-sm_90", "_._etc-cuda-sm_90"),
+        ("a b/c\n", "cpu", "a_b_c_-cpu"),
+        ("", "", "unnamed-unnamed"),
+    ],
+)
+def test_the_default_place_is_below_workbench_sessions_whatever_the_names(model: str, target: str, place: str) -> None:
+    path = default_path(model, target)
+    assert path.parent == Path("workbench-sessions")
+    assert path.name == place
