@@ -124,7 +124,7 @@ def test_a_malformed_command_line_is_one_sentence(arguments: tuple[str, ...], ca
 
 def test_tasks_as_json_has_the_promised_keys_and_nothing_else_is_printed(session: SessionDirectory, call: Callable[..., Answer]) -> None:
     answer = call("tasks", "--session", str(session.path), "--json", "-", "-q")
-    tasks = json.loads(answer.out)
+    tasks = json.loads(answer.out)["tasks"]
     assert (answer.code, answer.err) == (0, "")
     assert [task["weight"] for task in tasks] == [2, 1, 1]
     for task in tasks:

@@ -28,5 +28,5 @@ def _run(options: argparse.Namespace) -> int:
     if options.csv is not None:
         write_text(tasks_csv(profile), options.csv, option="--csv")
     tables: list[RenderableType] = [] if options.csv == "-" else [task_table(profile, selection)]
-    show(tables, values=[task.to_dict() for task in profile.tasks], json_to=options.json)
+    show(tables, values={**profile.header(), "tasks": [task.to_dict() for task in profile.tasks]}, json_to=options.json)
     return 0
