@@ -59,6 +59,7 @@ def build_profile(
     measurement: Measurement,
     builtin_origins: Sequence[Origin],
     notes: Sequence[str],
+    eliminated: Sequence[Origin] = (),
 ) -> Profile:
     """Tie the kernels, calls and times of one lowered module together.
 
@@ -71,6 +72,7 @@ def build_profile(
         measurement: Those times, or why there are none.
         builtin_origins: Source operators that became VM builtins, not kernels.
         notes: What a reader must know.
+        eliminated: Source operators of which nothing is left to run.
 
     Returns:
         Every call as a row, `runtime` last; every distinct kernel as a task. The tasks' weights sum to the number of kernel rows.
@@ -103,6 +105,7 @@ def build_profile(
         notes=tuple(notes),
         repeats=min((time.repeats for time in times if time), default=0),
         threads=measurement.threads,
+        eliminated=tuple(map(str, eliminated)),
     )
 
 

@@ -105,6 +105,7 @@ def test_outputs_are_those_of_the_source_operators_also_after_loading(engine: En
     other.load(tmp_path / "program", target)
     assert other.calls() == engine.calls()
     assert other.builtin_origins() == engine.builtin_origins()
+    assert other.eliminated_origins() == engine.eliminated_origins() == ()
     np.testing.assert_array_equal(other.outputs([0], seed=3, on_progress=silent)[0][0], data)
 
 

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from workbench.engines.relax.build import build
+from workbench.engines.relax.hollow import hollow_machine
 from workbench.engines.relax.inputs import on_device, random_inputs
 from workbench.engines.relax.lowering import Lowered, lower
 from workbench.engines.relax.onnx import import_onnx
@@ -66,7 +67,9 @@ class OnnxLab:
 
     def profiler(self, lowered: Lowered) -> Profiler:
         built = build(lowered.module, self.target)
-        return Profiler(built, on_device(lowered, built.device, seed=0), lowered.calls, results=dict(lowered.result_counts))
+        arguments = on_device(lowered, built.device, seed=0)
+        hollow = hollow_machine(lowered.module, arguments)
+        return Profiler(built, arguments, lowered.calls, results=dict(lowered.result_counts), hollow=hollow)
 
     def outputs(self, lowered: Lowered) -> dict[int, list[Array]]:
         """Outputs of every kernel call."""

@@ -8,11 +8,13 @@ from rich.console import Group, RenderableType
 
 from workbench.cli import formats
 from workbench.cli.grid import Column, Drawing, Grid, Line, Sentence
+from workbench.escaping import plain
 from workbench.links import difference_note
 from workbench.records.profile import Profile, Row
 
 HOTTEST_ROWS = 40
 
+_ELIMINATED_SHOWN = 3
 _BAR_WIDTH = 8
 _COLUMNS = (
     Column("Row", priority=0, right=True),
@@ -45,10 +47,22 @@ def profile_table(profile: Profile, *, width: int | None = None, all_rows: bool 
     grid = Grid(columns=_COLUMNS, lines=tuple(_line(row, largest_us) for row in shown), width=width)
     sentences = [("dim", words) for words in _hidden_rows(profile, shown)]
     sentences += [("bold", words) for words in _totals(profile)]
+    sentences += [("dim", words) for words in _eliminated(profile)]
     sentences += [("", words) for words in (difference_note(profile),) if words]
     sentences += [("yellow", f"not measured: {profile.unmeasured}")] if profile.unmeasured else []
     sentences += [("yellow", f"note: {note}") for note in profile.notes]
     return Group(grid, *(Sentence(words, style=style, width=width) for style, words in sentences))
+
+
+def _eliminated(profile: Profile) -> list[str]:
+    """A sentence on the source operators that no row has, if there are any."""
+    count = len(profile.eliminated)
+    if not count:
+        return []
+    names = ", ".join(plain(name) for name in profile.eliminated[:_ELIMINATED_SHOWN])
+    more = f" and {count - _ELIMINATED_SHOWN:,} more" if count > _ELIMINATED_SHOWN else ""
+    noun = "operator of the model needs" if count == 1 else "operators of the model need"
+    return [f"{count:,} {noun} no run (constant, idle at inference, or unread): {names}{more}"]
 
 
 def row_bar(value: float | None, largest: float) -> Drawing:

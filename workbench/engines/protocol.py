@@ -56,6 +56,10 @@ class Engine(Protocol):
         """Source operators that run as VM builtins."""
         ...
 
+    def eliminated_origins(self) -> tuple[Origin, ...]:
+        """Source operators of which nothing is left to run: computed before, idle at inference, or read by nobody."""
+        ...
+
     def profile(self, *, repeat: int | None, seed: int, on_progress: Progress) -> Measurement:
         """Time every call; a target that this machine lacks gives a measurement that says why there are no times."""
         ...

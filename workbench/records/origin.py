@@ -11,7 +11,7 @@ class Origin:
 
     Attributes:
         op: Operator type in the source's own words: ``Conv`` (ONNX), ``nn.conv2d`` (Relay), ``matmul`` (Relax), a TE stage.
-        name: ONNX node name (its first output where the node has none), Relay variable, Relax binding, TE tensor.
+        name: ONNX node name (its first output where the node has none, or shares it with another), Relay variable, Relax binding, TE tensor.
         location: Where it stands in a text, e.g. ``line 12``; empty where the source has no text.
     """
 

@@ -84,7 +84,7 @@ class Measurement:
 
     Attributes:
         calls: One time per kernel call, in execution order; empty if nothing could be measured.
-        runtime: Time of all ``vm.builtin.*`` calls of one run together.
+        runtime: Time that the VM itself takes in one run: all ``vm.builtin.*`` calls and its own dispatch, without the kernels' work.
         builtins: Name and number of calls of the builtins behind `runtime`.
         total: End-to-end time of whole runs without instrumentation.
         hook_us: Cost of the instrumentation per call, measured on skipped kernels and already taken off the calls.
@@ -206,6 +206,8 @@ class Profile:
         notes: What a reader must know, e.g. "random weights".
         repeats: Repeats behind each row's median.
         threads: Threads that ran the kernels.
+        eliminated: Source operators that no row has, as ``"<op> <name> (<place>)"``: computed before the run, idle at inference, or read by
+            nobody.
     """
 
     model: str
@@ -220,6 +222,7 @@ class Profile:
     notes: tuple[str, ...] = field(default_factory=tuple)
     repeats: int = 0
     threads: int = 0
+    eliminated: tuple[str, ...] = ()
 
     @property
     def kernel_rows(self) -> tuple[Row, ...]:
@@ -244,6 +247,7 @@ class Profile:
             "repeats": self.repeats,
             "threads": self.threads,
             "notes": list(self.notes),
+            "eliminated": list(self.eliminated),
         }
 
     @classmethod

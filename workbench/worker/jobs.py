@@ -118,6 +118,7 @@ class Jobs:
             measurement=measurement,
             builtin_origins=engine.builtin_origins(),
             notes=notes,
+            eliminated=engine.eliminated_origins(),
         )
         clock.phase("link")
         manifest = {

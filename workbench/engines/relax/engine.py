@@ -12,6 +12,7 @@ import tvm
 from workbench.engines.protocol import Progress
 from workbench.engines.relax import program_files
 from workbench.engines.relax.build import build
+from workbench.engines.relax.hollow import hollow_machine
 from workbench.engines.relax.importers import import_source
 from workbench.engines.relax.inputs import on_device
 from workbench.engines.relax.kernels import describe_kernels
@@ -85,6 +86,10 @@ class RelaxEngine:
         """Source operators that run as VM builtins."""
         return self._ready()[0].view_origins
 
+    def eliminated_origins(self) -> tuple[Origin, ...]:
+        """Source operators of which nothing is left to run."""
+        return self._ready()[0].eliminated
+
     def profile(self, *, repeat: int | None, seed: int, on_progress: Progress) -> Measurement:
         """Time every call."""
         missing = _missing_device(self._ready()[1])
@@ -125,7 +130,8 @@ class RelaxEngine:
             on_progress("compile", 0.0)
             built = build(lowered.module, to_tvm(target))
             arguments = on_device(lowered, built.device, seed=seed)
-            self._profiler = Profiler(built, arguments, lowered.calls, results=dict(lowered.result_counts))
+            empty = hollow_machine(lowered.module, on_device(lowered, tvm.cpu(), seed=seed))
+            self._profiler = Profiler(built, arguments, lowered.calls, results=dict(lowered.result_counts), hollow=empty)
         self._profiler.on_progress = on_progress
         return self._profiler
 

@@ -34,10 +34,6 @@ class HookCost:
         times_us: np.ndarray[Any, Any] = np.maximum(np.array(trace.calls_ns, dtype=np.float64) / 1e3 - cost_us, 0.0)
         return times_us
 
-    def builtins_us(self, trace: Trace) -> float:
-        """Time of all of a trace's builtins together in us, the instrument's cost taken off."""
-        return float(np.maximum(np.array(trace.builtins_ns, dtype=np.float64) / 1e3 - self.base_us, 0.0).sum())
-
 
 def measure_hook_cost(synchronise: Callable[[], None]) -> HookCost:
     """Fit the cost of the instrument, the waiting for the device included.

@@ -1,7 +1,8 @@
 """The debug runtime, reborn: times every kernel call of a model, and the whole model, on the device.
 
 Rounds of instrumented runs (a time per call) alternate with rounds of plain ones (a time for the whole), so that both see the same
-machine. A round of a short model holds several runs and counts as its median. What the instrument itself costs is taken off.
+machine. A round of a short model holds several runs and counts as its median. What the instrument itself costs is taken off; what the VM
+itself takes is measured on the program with empty kernels.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ _STOP_AFTER = ((2, 8.0), (3, 6.0), (5, 3.0))  # so many rounds are enough after 
 _AGREEMENT = 0.03
 _PATIENCE = 2.0
 _ROUND_S = 0.01
+_HOLLOW_RUNS = 20
 _PROGRESS_S = 0.2
 
 Array = np.ndarray[Any, Any]
@@ -34,10 +36,10 @@ OnOutputs = Callable[[int, Sequence[Any]], None]
 
 @dataclass
 class _Samples:
-    """One entry a round: times of the calls, of the builtins, and of whole runs, in us."""
+    """One entry a round: times of the calls, of the VM itself, and of whole runs, in us."""
 
     calls_us: list[Array] = field(default_factory=list)
-    builtins_us: list[float] = field(default_factory=list)
+    runtime_us: list[float] = field(default_factory=list)
     totals_us: list[float] = field(default_factory=list)
 
     @property
@@ -45,7 +47,7 @@ class _Samples:
         """True if instrumented and plain runs give nearly the same time for the whole."""
         if not self.totals_us:
             return False
-        rows_us = np.median(np.array(self.calls_us), axis=0).sum() + np.median(self.builtins_us)
+        rows_us = np.median(np.array(self.calls_us), axis=0).sum() + np.median(self.runtime_us)
         return bool(abs(rows_us / np.median(self.totals_us) - 1.0) < _AGREEMENT)
 
 
@@ -57,18 +59,22 @@ class Profiler:
         arguments: Inputs, then parameters, on the device.
         calls: The kernel calls that the module's ``main`` makes, in order.
         results: Number of output tensors of each called kernel.
+        hollow: Holds the program with kernels that do nothing.
 
     Attributes:
         on_progress: Told a phase and how much of it is done (0 to 1), from between the calls, at most five times a second; it may raise
             to end the run.
     """
 
-    def __init__(self, built: Built, arguments: Sequence[Any], calls: Sequence[KernelCall], *, results: dict[str, int]) -> None:
+    def __init__(
+        self, built: Built, arguments: Sequence[Any], calls: Sequence[KernelCall], *, results: dict[str, int], hollow: relax.VirtualMachine
+    ) -> None:
         self.on_progress: Progress = _no_progress
         self._arguments = list(arguments)
         self._floats_only = built.floats_only
         self._calls = calls
         self._results = results
+        self._hollow = hollow
         on_host = built.device.dlpack_device_type() == tvm.cpu().dlpack_device_type()
         self._synchronise: Callable[[], None] = _do_nothing if on_host else built.device.sync
         self._instrumented = relax.VirtualMachine(built.executable, built.device)
@@ -136,33 +142,37 @@ class Profiler:
             raise RuntimeError(f"The VM called {len(trace.symbols)} kernels, the lowered module {len(expected)}, or in another order")
         return trace
 
-    @staticmethod
-    def _add_instrumented(samples: _Samples, cost: HookCost, traces: Sequence[Trace]) -> None:
+    def _add_instrumented(self, samples: _Samples, cost: HookCost, traces: Sequence[Trace]) -> None:
         samples.calls_us.append(np.median(np.array([cost.calls_us(trace) for trace in traces]), axis=0))
-        samples.builtins_us.append(float(np.median([cost.builtins_us(trace) for trace in traces])))
+        samples.runtime_us.append(_time_runs(self._hollow, _HOLLOW_RUNS, _do_nothing))
 
     def _time_plain_runs(self, runs: int) -> float:
         """Median end-to-end time of runs without instrument, in us."""
         self.on_progress("measure end to end", 0.0)
-        times_us = []
-        for _ in range(runs):
-            self._synchronise()
-            started = time.perf_counter()
-            self._plain.invoke_stateful("main")
-            self._synchronise()
-            times_us.append((time.perf_counter() - started) * 1e6)
-        return float(np.median(times_us))
+        return _time_runs(self._plain, runs, self._synchronise)
 
     def _summary(self, samples: _Samples, flags: Sequence[tuple[int, int]], trace: Trace, cost: HookCost) -> Measurement:
         calls_us = np.array(samples.calls_us)
         return Measurement(
             calls=tuple(_call_time(calls_us[:, index], flags[index]) for index in range(len(self._calls))),
-            runtime=_call_time(np.array(samples.builtins_us), None),
+            runtime=_call_time(np.array(samples.runtime_us), None),
             builtins=tuple(sorted(trace.builtins.items())),
             total=_call_time(np.array(samples.totals_us), None),
             hook_us=float(np.median([cost.at(count) for count in trace.arguments])) if trace.arguments else cost.base_us,
             threads=int(tvm.get_global_func("runtime.NumThreads")()),
         )
+
+
+def _time_runs(machine: relax.VirtualMachine, runs: int, synchronise: Callable[[], None]) -> float:
+    """Median time of whole runs on the inputs that are set, in us."""
+    times_us = []
+    for _ in range(runs):
+        synchronise()
+        started = time.perf_counter()
+        machine.invoke_stateful("main")
+        synchronise()
+        times_us.append((time.perf_counter() - started) * 1e6)
+    return float(np.median(times_us))
 
 
 def _enough(samples: _Samples, repeat: int | None, started: float) -> bool:
