@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import tempfile
@@ -27,7 +28,7 @@ def generate(path: Path, rows: int) -> None:
     generator = np.random.default_rng(0)
     weights = [
         numpy_helper.from_array(generator.standard_normal(shape, dtype=np.float32) / 8, f"w{index}")
-        for index, shape in enumerate(zip(widths[:-1], widths[1:], strict=True))
+        for index, shape in enumerate(itertools.pairwise(widths))
     ]
     nodes = [helper.make_node("MatMul", [f"x{index}", f"w{index}"], [f"x{index + 1}"], name=f"product_{index}") for index in range(rows)]
     tensor = TensorProto.FLOAT

@@ -45,6 +45,11 @@ def write(name: str, figures: Mapping[str, Any], command: str) -> None:
     """Write a benchmark's figures with what they were measured on."""
     facts = cpu_facts()
     RESULTS.mkdir(exist_ok=True)
-    machine = {"cpu": facts.model, "physical_cores": facts.physical_cores, "vector_width_bits": facts.vector_width_bits, "python": platform.python_version()}
+    machine = {
+        "cpu": facts.model,
+        "physical_cores": facts.physical_cores,
+        "vector_width_bits": facts.vector_width_bits,
+        "python": platform.python_version(),
+    }
     text = json.dumps({"command": command, "machine": machine, "figures": figures}, indent=2)
     (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")

@@ -25,8 +25,8 @@ def profile(name: str, directory: str) -> None:
     with workbench.open(name, target="cpu", session=directory) as session:
         record = session.profile(refresh=True).record
         timings = session.manifest()["timings"]
-    assert record.rows_us is not None
-    assert record.total_us is not None
+    if record.rows_us is None or record.total_us is None:
+        raise RuntimeError(record.unmeasured)
     figures = {
         "rows": len(record.kernel_rows),
         "tasks": len(record.tasks),

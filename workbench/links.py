@@ -97,7 +97,7 @@ def build_profile(
         engine=engine,
         target=target,
         total_us=total.median_us if total else None,
-        total_us_iqr=total.iqr_us if total else None,
+        total_us_iqr=_iqr(total),
         rows_us=rows_us,
         rows=tuple(rows),
         tasks=tuple(_task(group, rows, rows_us=rows_us) for group in groups),
@@ -222,7 +222,7 @@ def _kernel_row(index: int, node_name: str, *, call: KernelCall, kernel: Kernel,
         ops=kernel.ops,
         origins=call.origins,
         time_us=time.median_us if time else None,
-        time_us_iqr=time.iqr_us if time else None,
+        time_us_iqr=_iqr(time),
         time_percent=_percent(time.median_us if time else None, rows_us),
         shape=", ".join(map(str, kernel.results)),
         dtype=_dtype(kernel.results),
@@ -249,7 +249,7 @@ def _runtime_row(index: int, measurement: Measurement, *, builtin_origins: Seque
         ops=(),
         origins=(*builtin_origins, *(Origin(name, f"x{count}") for name, count in measurement.builtins)),
         time_us=time.median_us if time else None,
-        time_us_iqr=time.iqr_us if time else None,
+        time_us_iqr=_iqr(time),
         time_percent=_percent(time.median_us if time else None, rows_us),
         shape="",
         dtype="",
@@ -280,6 +280,11 @@ def _task(group: _Group, rows: Sequence[Row], *, rows_us: float | None) -> Task:
         shapes=tuple(str(tensor) for tensor in (*group.lead.parameters, *group.lead.results)),
         untunable=group.untunable,
     )
+
+
+def _iqr(time: CallTime | None) -> float | None:
+    """Spread of a time; None if one measurement has none."""
+    return time.iqr_us if time is not None and time.repeats > 1 else None
 
 
 def _percent(time_us: float | None, rows_us: float | None) -> float | None:

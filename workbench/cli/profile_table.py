@@ -120,6 +120,6 @@ def _totals(profile: Profile) -> list[str]:
         source = f" (medians of {profile.repeats} runs, {profile.threads} threads)" if profile.repeats else ""
         totals.append(f"sum of {len(profile.rows):,} rows: {formats.microseconds(profile.rows_us)} us{source}")
     if profile.total_us is not None:
-        spread = f" ± {formats.microseconds(profile.total_us_iqr)} us (median ± IQR)" if profile.total_us_iqr is not None else " (median)"
+        spread = f" ± {formats.microseconds(profile.total_us_iqr)} us (median ± IQR)" if profile.total_us_iqr is not None else " (one run)"
         totals.append(f"end to end: {formats.microseconds(profile.total_us)} us{spread}")
     return totals
