@@ -16,7 +16,7 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --no
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-torch lint format wheel clean
+.PHONY: help venv demo test test-torch lint format wheel bench clean
 
 help: ## List what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,12 @@ format: $(READY) ## Format the code and mend what ruff can mend
 
 wheel: $(READY) ## Build the wheel into dist/
 	$(BIN)/python -m hatchling build -t wheel
+
+bench: $(READY) ## Measure the benchmarks (about 15 minutes on an idle machine) and write docs/benchmarks.md
+	$(BIN)/python benchmarks/lowering.py
+	$(BIN)/python benchmarks/profiling.py
+	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/table.py
 
 clean: ## Remove environments, caches and builds; sessions stay
 	rm -rf .venv .venv-* build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

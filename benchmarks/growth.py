@@ -46,7 +46,7 @@ def profile(rows: int) -> None:
         with workbench.open(path, target="cpu", session=f"{folder}/session", repeat=3) as session:
             record = session.profile().record
             timings = session.manifest()["timings"]
-            database_bytes = (session.path / "session.sqlite").stat().st_size
+        database_bytes = (session.path / "session.sqlite").stat().st_size  # closed: nothing is left in the write-ahead log
     sys.stdout.write(f"{json.dumps({'rows': len(record.kernel_rows), 'database_bytes': database_bytes, **timings})}\n")
 
 

@@ -41,6 +41,12 @@ def alternate(sides: Mapping[str, Sequence[str]], *, rounds: int) -> dict[str, l
     return results
 
 
+def read(name: str) -> dict[str, Any]:
+    """The figures that a benchmark wrote before."""
+    figures: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["figures"]
+    return figures
+
+
 def write(name: str, figures: Mapping[str, Any], command: str) -> None:
     """Write a benchmark's figures with what they were measured on."""
     facts = cpu_facts()
