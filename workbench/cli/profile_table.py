@@ -47,8 +47,8 @@ def profile_table(profile: Profile, *, width: int | None = None, all_rows: bool 
     grid = Grid(columns=_COLUMNS, lines=tuple(_line(row, largest_us) for row in shown), width=width)
     sentences = [("dim", words) for words in _hidden_rows(profile, shown)]
     sentences += [("bold", words) for words in _totals(profile)]
-    sentences += [("dim", words) for words in _eliminated(profile)]
     sentences += [("", words) for words in (difference_note(profile),) if words]
+    sentences += [("dim", words) for words in _eliminated(profile)]
     sentences += [("yellow", f"not measured: {profile.unmeasured}")] if profile.unmeasured else []
     sentences += [("yellow", f"note: {note}") for note in profile.notes]
     return Group(grid, *(Sentence(words, style=style, width=width) for style, words in sentences))
