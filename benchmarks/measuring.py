@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import statistics
 import subprocess
@@ -20,7 +21,8 @@ RESULTS = Path(__file__).parent / "results"
 def run_child(arguments: Sequence[str]) -> dict[str, Any]:
     """Run ``python ARGUMENTS``; the last line of its output is JSON. Adds ``wall_s``, the life of the whole process."""
     started = time.perf_counter()
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+    environment = {**os.environ, "TVM_NUM_THREADS": str(cpu_facts().physical_cores)}  # as the workbench gives its workers
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, env=environment)
     wall_s = time.perf_counter() - started
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(arguments)} ended with {done.returncode}: {done.stderr[-2000:]}")

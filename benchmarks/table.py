@@ -28,7 +28,8 @@ _PROFILING = """
 ## From the command to the table
 A profile of the model from a fresh Python process, as `workbench profile MODEL` makes it: `command` is everything, `lower` the import and
 the lowering alone, `measure` compilation and measurement. `difference` is the sum of the rows against the end-to-end median of the same
-session; `overhead` is a run with the instrument against one without, in turn. Untuned kernels are slow: that is what is measured.
+session; `overhead` is a run with the instrument against one without, in turn. One profile a model; its own spread is in its session.
+Untuned kernels are slow: that is what is measured.
 """
 
 _GROWTH = """

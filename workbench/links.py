@@ -119,11 +119,14 @@ def difference_note(profile: Profile) -> str:
     size_us = abs(difference_us)
     percent = f" ({100 * size_us / profile.total_us:.1f} %)" if profile.total_us > 0 else ""
     fact = f"The rows sum to {size_us:,.1f} us{percent} {'more' if difference_us >= 0 else 'less'} than the end-to-end median"
+    spreads = [row.time_us_iqr for row in profile.rows if row.time_us is not None]
     if profile.total_us_iqr is not None and size_us <= profile.total_us_iqr:
         return f"{fact}: within the spread of whole runs (IQR {profile.total_us_iqr:,.1f} us)."
-    rows_iqr_us = sum(row.time_us_iqr or 0.0 for row in profile.rows)
-    if size_us <= rows_iqr_us:
+    rows_iqr_us = math.fsum(spread for spread in spreads if spread is not None)
+    if None not in spreads and size_us <= rows_iqr_us:
         return f"{fact}: within the rows' own noise (their IQRs sum to {rows_iqr_us:,.1f} us)."
+    if None in spreads or profile.total_us_iqr is None:
+        return f"{fact}. Measured once: no spread is known."
     noise = f"Noise alone does not explain it (the rows' IQRs sum to {rows_iqr_us:,.1f} us)."
     if difference_us > 0:
         return f"{fact}. {noise} Calls timed one by one pay for gaps of the instrumentation and for caches gone cold between calls."

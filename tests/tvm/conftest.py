@@ -68,8 +68,8 @@ class OnnxLab:
     def profiler(self, lowered: Lowered) -> Profiler:
         built = build(lowered.module, self.target)
         arguments = on_device(lowered, built.device, seed=0)
-        hollow = hollow_machine(lowered.module, arguments)
-        return Profiler(built, arguments, lowered.calls, results=dict(lowered.result_counts), hollow=hollow)
+        results = dict(lowered.result_counts)
+        return Profiler(built, arguments, lowered.calls, results=results, hollow=lambda: hollow_machine(lowered.module, arguments))
 
     def outputs(self, lowered: Lowered) -> dict[int, list[Array]]:
         """Outputs of every kernel call."""

@@ -272,5 +272,13 @@ def test_the_reason_of_a_difference_depends_on_its_sign() -> None:
     assert "between the timed calls" in less
 
 
+@pytest.mark.parametrize(("rows", "total"), [(1, 1), (1, 10), (10, 1)])
+def test_one_measurement_says_nothing_about_noise(rows: int, total: int) -> None:
+    measurement = Measurement((CallTime(100.0, 0.0, rows),), None, (), CallTime(80.0, 0.0, total), 0.1, 2)
+    note = difference_note(link([kernel("conv")], ["conv"], measurement))
+
+    assert note == "The rows sum to 20.0 us (25.0 %) more than the end-to-end median. Measured once: no spread is known."
+
+
 def test_nothing_measured_leaves_no_difference_to_explain() -> None:
     assert difference_note(link([kernel("conv")], ["conv"], UNMEASURED)) == ""

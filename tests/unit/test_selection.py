@@ -60,7 +60,7 @@ def make_profile(*, measured: bool = True, model: str = "net", target: str = "ll
         calls=calls,
         measurement=yes if measured else no,
         builtin_origins=[Origin("Reshape", "/flatten")],
-        notes=[],
+        notes=["random weights"],
     )
 
 
@@ -280,8 +280,18 @@ def test_a_selection_of_hostile_names_survives_its_file(text: str) -> None:
     assert names(select(profile, tasks=[text])) == [text]
 
 
+def test_a_selection_carries_the_notes_of_its_profile_and_a_file_may_lack_them() -> None:
+    selection = select(PROFILE, top=1)
+
+    assert selection.notes == ("random weights",)
+    assert json.loads(write_selection(selection))["notes"] == ["random weights"]
+    assert read_selection(file_text(notes=...), PROFILE).notes == ("random weights",)
+    assert read_selection(file_text(notes=["of another profile"]), PROFILE).notes == ("random weights",)
+    assert Selection.from_dict({key: value for key, value in selection.to_dict().items() if key != "notes"}).notes == ()
+
+
 def test_a_hand_written_file_needs_only_tasks() -> None:
-    text = file_text(model=..., target=..., rule=..., rows=..., tasks=[entry(name=..., seconds=...)])
+    text = file_text(model=..., target=..., rule=..., rows=..., notes=..., tasks=[entry(name=..., seconds=...)])
     selection = read_selection(text, PROFILE)
 
     assert selection.tasks == (SelectedTask(PROFILE.tasks[CONV_RELU].task, "fused_conv2d_relu", 64, None),)
@@ -323,6 +333,8 @@ def test_tasks_of_another_target_are_matched_by_kernel_name_and_the_rule_says_so
         (file_text(rows=3), "rows must be a list"),
         (file_text(rows=[0, -1]), "rows[1] must be a whole number from 0, not -1"),
         (file_text(rows=[True]), "rows[0] must be"),
+        (file_text(notes="random weights"), 'notes must be a list, not "random weights"'),
+        (file_text(notes=["a", 3]), "notes[1] must be a text, not 3"),
         (file_text(tasks=...), "tasks must be a list, not nothing"),
         (file_text(tasks=[]), "ticks no task"),
         (file_text(tasks=["a"]), 'tasks[0] must be a JSON object, not "a"'),

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from workbench.cli import formats
 from workbench.cli.profile_table import profile_table
-from workbench.cli.table_csv import profile_csv, tasks_csv
+from workbench.cli.table_csv import ROW_COLUMNS, TASK_COLUMNS, profile_csv, tasks_csv
 from workbench.cli.task_table import selection_summary, task_table
 from workbench.links import build_profile
 from workbench.records.origin import Origin
@@ -73,23 +76,56 @@ def shown(renderable: RenderableType, *, width: int = 250, encoding: str = "utf-
 def test_a_wide_table_shows_the_debug_runtimes_columns_and_the_links() -> None:
     heading, _, first, second, *_ = shown(profile_table(SMALL)).splitlines()
 
-    assert heading.split() == (
-        ["Row", "Node", "Name", "Ops", "Time(us)", "Time(%)", "Shape", "Inputs", "Outputs", "Dtype", "GFLOP/s", "Origins", "Task", "Flags"]
-    )
+    assert heading.split() == [
+        *("Row", "Node", "Name", "Ops", "Time(us)", "±IQR(us)", "Time(%)", "Shape", "Inputs", "Outputs"),
+        *("Dtype", "FLOP", "GFLOP/s", "Origins", "Kernel", "Task", "Flags"),
+    ]
     cells = [cell.strip() for cell in first.split("  ") if cell.strip()]
-    assert cells[:6] == ["0", "conv", "conv2d, relu", "40.00", "40.00", "████████"]
-    assert cells[6:] == ["(1, 64, 56, 56)", "1", "1", "float32", "46,250.0", "Conv /c0 +2", SMALL.tasks[0].task]
+    assert cells[:7] == ["0", "conv", "conv2d, relu", "40.00", "0.50", "40.00", "████████"]
+    assert cells[7:] == ["(1, 64, 56, 56)", "1", "1", "float32", "1.85 G", "46,250.0", "Conv /c0, Relu /r +1", SMALL.tasks[0].task]
     assert second.endswith("NaN 12")
     assert "██████  " in second
+    kernel = next(line for line in shown(profile_table(SMALL)).splitlines() if "conv_1" in line).split("  ")
+    assert "conv" in [cell.strip() for cell in kernel]
+
+
+def test_two_hundred_columns_show_times_with_spread_work_rate_origins_and_tasks() -> None:
+    names = ["fused_conv2d_add_relu_multiply_tanh", "gather", "fused_conv2d_add_relu_multiply_tanh"]
+    heading = shown(profile_table(make_profile(names)), width=200).splitlines()[0]
+
+    assert {"Time(us)", "±IQR(us)", "Time(%)", "FLOP", "GFLOP/s", "Origins", "Task", "Flags"} <= set(heading.split())
+    assert "+/-IQR(us)" in shown(profile_table(SMALL), encoding="ascii")
+
+
+def test_one_round_has_no_spread() -> None:
+    once = Measurement((CallTime(40.0, 0.0, 1),), None, (), CallTime(41.0, 0.0, 1), 0.1, 1)
+    lines = shown(profile_table(make_profile(["conv"], measurement=once))).splitlines()
+
+    assert [cell.strip() for cell in lines[2].split("  ") if cell.strip()][3:6] == ["40.00", "-", "100.00"]
+    assert "sum of 1 row: 40.00 us (one round, 1 thread)" in lines
+    assert "end to end: 41.00 us (one round)" in lines
 
 
 def test_totals_and_notes_stand_under_the_rows() -> None:
     text = shown(profile_table(SMALL))
 
-    assert "sum of 4 rows: 100.00 us (medians of 10 runs, 2 threads)" in text
+    assert "sum of 4 rows: 100.00 us (medians of 10 rounds, 2 threads)" in text
     assert "end to end: 100.00 us ± 1.25 us (median ± IQR)" in text
     assert "within the spread of whole runs" in text
     assert "note: random weights" in text
+
+
+@pytest.mark.parametrize("unmeasured", ["", "no CUDA device"])
+def test_every_view_carries_the_notes(unmeasured: str) -> None:
+    profile = make_profile(["conv", "dense"], unmeasured=unmeasured)
+    remarks = [f"not measured: {unmeasured}", "random weights"] if unmeasured else ["random weights"]
+
+    for table in (profile_table(profile), task_table(profile), task_table(profile, select(profile, top=1))):
+        assert [line for line in shown(table).splitlines() if line.startswith("note: ")] == [f"note: {remark}" for remark in remarks]
+    for text in (profile_csv(profile), tasks_csv(profile)):
+        frame = pd.read_csv(io.StringIO(text))
+        assert frame.columns[-1] == "Notes"
+        assert list(frame["Notes"]) == ["; ".join(remarks)] * 2
 
 
 def test_an_unmeasured_profile_says_why_and_shows_no_numbers() -> None:
@@ -132,7 +168,7 @@ def test_hostile_names_reach_the_terminal_escaped_and_without_markup(name: str, 
     selection = select(profile, top=1)
     renderables = (
         profile_table(profile),
-        task_table(profile, selection, extra={"State": {profile.tasks[0].task: name}}),
+        task_table(profile, selection),
         selection_summary(profile, select(profile, ops=[name])),
     )
     for renderable in renderables:
@@ -169,6 +205,24 @@ def test_a_pipe_has_a_fixed_width_and_no_colour_whatever_the_environment(monkeyp
     assert "\x1b" not in stream.getvalue()
 
 
+def test_a_reader_that_has_gone_is_the_callers_business() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with pytest.raises(BrokenPipeError), os.fdopen(writing, "w", closefd=False) as stream:
+        formats.table_console(stream).print(profile_table(SMALL))
+    os.close(writing)
+
+
+@pytest.mark.parametrize("command", ["models", "doctor"])
+def test_a_command_whose_reader_has_gone_ends_quietly(command: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([sys.executable, "-m", "workbench.cli.main", command], stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_by_default_the_hottest_forty_rows_stand_in_execution_order() -> None:
     times_us = [100.0 if index % 5 == 0 else 1.0 for index in range(200)]
     profile = make_profile([f"k{index}" for index in range(200)], times_us)
@@ -181,19 +235,34 @@ def test_by_default_the_hottest_forty_rows_stand_in_execution_order() -> None:
 
 def test_forty_rows_hide_nothing() -> None:
     assert "--all" not in shown(profile_table(make_profile([f"k{index}" for index in range(40)])))
-    assert "… 1 row " in shown(profile_table(make_profile([f"k{index}" for index in range(41)])))
+
+
+@pytest.mark.parametrize(("size", "hidden"), [(41, 0), (45, 0), (46, 6)])
+def test_hardly_any_hidden_rows_are_shown_instead(size: int, hidden: int) -> None:
+    text = shown(profile_table(make_profile([f"k{index}" for index in range(size)])))
+
+    assert (f"… {hidden} rows below " in text) == bool(hidden)
+    assert len([line for line in text.splitlines() if " k" in line]) == size - hidden
 
 
 def test_the_task_table_ranks_ticks_and_explains() -> None:
     selection = select(SMALL, top=1)
-    lines = shown(task_table(SMALL, selection, extra={"State": {SMALL.tasks[0].task: "running"}})).splitlines()
+    lines = shown(task_table(SMALL, selection)).splitlines()
     cells = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines]
 
-    assert cells[0] == ["Task", "Name", "Weight", "Time(us)", "Time(%)", "FLOP", "Space", "Shapes", "State", "Cannot be tuned"]
+    assert cells[0] == ["Task", "Name", "Weight", "Time(us)", "Time(%)", "FLOP", "Space", "Shapes", "Cannot be tuned"]
     assert cells[2][:8] == ["✔", SMALL.tasks[0].task, "conv", "2", "60.00", "60.00", "████████", "1.85 G"]
-    assert cells[2][8:] == ["1.2e9", "(1, 64, 56, 56), (1, 64, 56, 56)", "running"]
+    assert cells[2][8:] == ["1.2e9", "(1, 64, 56, 56), (1, 64, 56, 56)"]
     assert cells[3][0] == SMALL.tasks[1].task
     assert cells[4][-1] == "dynamic shape"
+
+
+@pytest.mark.parametrize(("others", "words"), [(["conv_b"], "conv_a +1 kernel"), (["conv_b", "conv_c"], "conv_a +2 kernels")])
+def test_a_task_of_several_kernels_says_so(others: list[str], words: str) -> None:
+    names = ["conv_a", *others]
+    profile = make_profile(names, kernels=[make_kernel(name, structural_hash="same") for name in names])
+
+    assert f"  {words}  " in shown(task_table(profile))
 
 
 def test_the_summary_forecasts_the_model() -> None:
@@ -303,3 +372,19 @@ def test_the_work_for_all_rows_grows_with_the_rows_and_the_default_hardly_at_all
 
     assert count_calls(lambda: shown(profile_table(large, all_rows=True))) < 4.5 * count_calls(lambda: shown(profile_table(small, all_rows=True)))
     assert count_calls(lambda: shown(profile_table(large))) < 2 * count_calls(lambda: shown(profile_table(small)))
+
+
+@pytest.mark.parametrize("name", [*HOSTILE.values(), *FORMULAS], ids=[*HOSTILE.keys(), *map(ascii, FORMULAS)])
+def test_pandas_reads_the_csv_of_hostile_names_without_options(name: str) -> None:
+    calls = [KernelCall(name, (Origin(name, name, name),)), KernelCall("dense", ())]
+    kernels = [make_kernel(name, ops=(name,)), make_kernel("dense")]
+    profile = make_profile([name, "dense"], [1.5, 1e-3], kernels=kernels, calls=calls, notes=[name, "random weights"])
+    rows, tasks = (pd.read_csv(io.StringIO(text)) for text in (profile_csv(profile), tasks_csv(profile)))
+
+    assert tuple(rows.columns) == ROW_COLUMNS
+    assert tuple(tasks.columns) == TASK_COLUMNS
+    assert list(rows["Time(us)"]) == list(tasks["Time(us)"]) == [1.5, 1e-3]
+    assert list(rows["FLOP"]) == list(tasks["FLOP"]) == [1_850_000_000] * 2
+    assert list(rows["Row"]) == [0, 1]
+    assert list(rows["Node Name"])[1] == list(tasks["Name"])[1] == "dense"
+    assert rows["Notes"].str.endswith("; random weights").all()

@@ -5,23 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from workbench.records.profile import Profile, Row, Task
+from workbench.records.profile import DEBUG_RUNTIME_COLUMNS, Profile, Row, Task
 from workbench.records.selection import Selection
 from workbench.selection import select
 from workbench.session import SessionDirectory
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_COLUMNS = {
-    "node_name": "Node Name",
-    "ops": "Ops",
-    "time_us": "Time(us)",
-    "time_percent": "Time(%)",
-    "shape": "Shape",
-    "inputs": "Inputs",
-    "outputs": "Outputs",
-}
 
 
 class SessionProfile:
@@ -50,14 +40,17 @@ class SessionProfile:
 
         Columns: those of TVM's debug runtime (``Node Name, Ops, Time(us), Time(%), Shape, Inputs, Outputs``; times are medians in
         microseconds), then origins, dtype, FLOP, GFLOP/s, kernel, task and the rest of `workbench.records.profile.Row`.
+        ``attrs["notes"]`` lists what a reader must know, e.g. "random weights"; ``attrs["unmeasured"]`` says why there are no times.
         """
         import pandas as pd  # noqa: PLC0415 - pandas takes 0.3 s to load, and only this method needs it
 
         records = [row.to_dict() for row in self.record.rows]
         frame = pd.DataFrame.from_records(records, index="row") if records else pd.DataFrame()
-        first = [name for name in _COLUMNS if name in frame.columns]
-        rest = [name for name in frame.columns if name not in _COLUMNS]
-        return frame[[*first, *rest]].rename(columns=_COLUMNS)
+        first = [name for name in DEBUG_RUNTIME_COLUMNS if name in frame.columns]
+        rest = [name for name in frame.columns if name not in DEBUG_RUNTIME_COLUMNS]
+        frame = frame[[*first, *rest]].rename(columns=DEBUG_RUNTIME_COLUMNS)
+        frame.attrs.update(notes=list(self.record.notes), unmeasured=self.record.unmeasured)
+        return frame
 
     def select(
         self,

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from workbench import doctor
+from workbench.cli.formats import table_console
 from workbench.cli.output import show
 from workbench.doctor import Check, DoctorReport
 
@@ -37,7 +38,7 @@ def run_doctor(*, json_to: str | None, quiet: bool) -> int:
     report = doctor.examine()
     show([], values=report.to_dict(), json_to=json_to)
     if json_to != "-":
-        print_report(report, Console(markup=False, highlight=False), quiet=quiet)
+        print_report(report, table_console(), quiet=quiet)
     return 0 if report.healthy else 1
 
 

@@ -1,25 +1,48 @@
-"""Owns how numbers, shares and flags look in the command line's tables, and the console they are printed to; it knows no columns."""
+"""Owns how numbers, shares, flags and notes look in the command line's tables, and the console they are printed to; it knows no columns."""
 
 from __future__ import annotations
 
 import math
 from decimal import Decimal
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 from rich.console import Console
 
-PIPE_WIDTH = 200
+from workbench.records.profile import Profile
+
+PIPE_WIDTH = 220
 
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 _LARGEST_PLAIN = 1e12
 
 
+class _ResultConsole(Console):
+    """A console that says when its reader has gone; rich's own ends the process with exit code 1."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Print nothing more and leave the rest to the caller.
+
+        Raises:
+            BrokenPipeError: Always.
+        """
+        self.quiet = True
+        raise BrokenPipeError
+
+
 def table_console(stream: TextIO | None = None) -> Console:
-    """A console for results: as wide as the terminal, or 200 columns and no colour where the stream is no terminal."""
-    console = Console(file=stream, highlight=False, markup=False, emoji=False)
+    """A console for results: as wide as the terminal, or 220 columns and no colour where the stream is no terminal."""
+    console = _ResultConsole(file=stream, highlight=False, markup=False, emoji=False)
     if console.file.isatty():
         return console
-    return Console(file=stream, highlight=False, markup=False, emoji=False, width=PIPE_WIDTH, force_terminal=False, color_system=None, no_color=True)
+    return _ResultConsole(
+        file=stream, highlight=False, markup=False, emoji=False, width=PIPE_WIDTH, force_terminal=False, color_system=None, no_color=True
+    )
+
+
+def remarks(profile: Profile) -> list[str]:
+    """What every view of a profile must say: that nothing was measured and why, and the notes."""
+    unmeasured = [f"not measured: {profile.unmeasured}"] if profile.unmeasured else []
+    return [*unmeasured, *profile.notes]
 
 
 def microseconds(value: float | None) -> str:

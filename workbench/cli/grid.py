@@ -64,17 +64,15 @@ class Grid:
     Attributes:
         columns: In the order they are shown; a column with no text in any line is left out.
         lines: What it shows; strangers' text needs no escaping before.
-        width: Columns of the terminal to use at most; None for all.
     """
 
     columns: tuple[Column, ...]
     lines: tuple[Line, ...]
-    width: int | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Lay the lines out for this console."""
         ascii_only = options.ascii_only
-        widths = _fit(self.columns, self._wanted(ascii_only=ascii_only), _room(self.width, options))
+        widths = _fit(self.columns, self._wanted(ascii_only=ascii_only), max(options.max_width, 1))
         kept = [index for index, width in enumerate(widths) if width]
         titles = Line(cells=tuple(column.title for column in self.columns), style="bold")
         yield self._text(titles, kept, widths=widths, ascii_only=ascii_only)
@@ -88,7 +86,8 @@ class Grid:
         for line in self.lines:
             for index, cell in enumerate(line.cells):
                 wanted[index] = max(wanted[index], cell_len(_shown(cell, _WIDEST_CELL, ascii_only=ascii_only)))
-        return [max(width, len(column.title)) if width else 0 for width, column in zip(wanted, self.columns, strict=True)]
+        titles = [cell_len(_shown(column.title, _WIDEST_CELL, ascii_only=ascii_only)) for column in self.columns]
+        return [max(width, title) if width else 0 for width, title in zip(wanted, titles, strict=True)]
 
     def _text(self, line: Line, kept: Sequence[int], *, widths: Sequence[int], ascii_only: bool) -> Text:
         pieces: list[str] = []
@@ -112,16 +111,11 @@ class Sentence:
 
     text: str
     style: str = ""
-    width: int | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Show it in what this console can encode."""
         text = Text(_shown(self.text, _LONGEST_SENTENCE, ascii_only=options.ascii_only), style=self.style)
-        yield from console.render(text, options.update(width=_room(self.width, options)))
-
-
-def _room(width: int | None, options: ConsoleOptions) -> int:
-    return max(min(width or options.max_width, options.max_width), 1)
+        yield from console.render(text, options.update(width=max(options.max_width, 1)))
 
 
 def _shown(cell: str | Drawing, limit: int, *, ascii_only: bool) -> str:

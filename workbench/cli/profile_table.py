@@ -10,48 +10,55 @@ from workbench.cli import formats
 from workbench.cli.grid import Column, Drawing, Grid, Line, Sentence
 from workbench.escaping import plain
 from workbench.links import difference_note
-from workbench.records.profile import Profile, Row
+from workbench.records.profile import DEBUG_RUNTIME_COLUMNS, Profile, Row
 
 HOTTEST_ROWS = 40
 
 _ELIMINATED_SHOWN = 3
 _BAR_WIDTH = 8
+_FEWEST_HIDDEN = 6  # fewer are shown: the line that stands for them would save nothing
+_ORIGINS_SHOWN = 2
 _COLUMNS = (
     Column("Row", priority=0, right=True),
-    Column("Node Name", priority=0, least=24),
-    Column("Ops", priority=6, least=12),
-    Column("Time(us)", priority=1, right=True),
-    Column("Time(%)", priority=2, right=True),
+    Column(DEBUG_RUNTIME_COLUMNS["node_name"], priority=0, least=24),
+    Column(DEBUG_RUNTIME_COLUMNS["ops"], priority=9, least=12),
+    Column(DEBUG_RUNTIME_COLUMNS["time_us"], priority=1, right=True),
+    Column("±IQR(us)", priority=6, right=True),
+    Column(DEBUG_RUNTIME_COLUMNS["time_percent"], priority=2, right=True),
     Column("", priority=5, style="cyan"),
-    Column("Shape", priority=4, least=16),
-    Column("Inputs", priority=11, right=True),
-    Column("Outputs", priority=12, right=True),
-    Column("Dtype", priority=10, least=7),
-    Column("GFLOP/s", priority=9, right=True),
+    Column(DEBUG_RUNTIME_COLUMNS["shape"], priority=4, least=16),
+    Column(DEBUG_RUNTIME_COLUMNS["inputs"], priority=13, right=True),
+    Column(DEBUG_RUNTIME_COLUMNS["outputs"], priority=14, right=True),
+    Column("Dtype", priority=12, least=7),
+    Column("FLOP", priority=10, right=True),
+    Column("GFLOP/s", priority=11, right=True),
     Column("Origins", priority=8, least=20),
+    Column("Kernel", priority=15, least=16),
     Column("Task", priority=7, least=24),
     Column("Flags", priority=3),
 )
 
 
-def profile_table(profile: Profile, *, width: int | None = None, all_rows: bool = False) -> RenderableType:
+def profile_table(profile: Profile, *, all_rows: bool = False) -> RenderableType:
     """The rows in execution order, then the totals and what a reader must know.
 
     Args:
         profile: What to show.
-        width: Columns of the terminal to use at most; None for all.
-        all_rows: Show every row; otherwise the hottest 40, and the others as one line.
+        all_rows: Show every row; otherwise the hottest 40, and the others as one line unless they are very few.
     """
     shown = profile.rows if all_rows else _hottest_rows(profile)
     largest_us = max((row.time_us or 0.0 for row in profile.rows), default=0.0)
-    grid = Grid(columns=_COLUMNS, lines=tuple(_line(row, largest_us) for row in shown), width=width)
+    grid = Grid(columns=_COLUMNS, lines=tuple(_line(row, largest_us) for row in shown))
     sentences = [("dim", words) for words in _hidden_rows(profile, shown)]
     sentences += [("bold", words) for words in _totals(profile)]
     sentences += [("", words) for words in (difference_note(profile),) if words]
     sentences += [("dim", words) for words in _eliminated(profile)]
-    sentences += [("yellow", f"not measured: {profile.unmeasured}")] if profile.unmeasured else []
-    sentences += [("yellow", f"note: {note}") for note in profile.notes]
-    return Group(grid, *(Sentence(words, style=style, width=width) for style, words in sentences))
+    return Group(grid, *(Sentence(words, style=style) for style, words in sentences), *remark_sentences(profile))
+
+
+def remark_sentences(profile: Profile) -> list[Sentence]:
+    """What stands under every table of a profile's rows or tasks."""
+    return [Sentence(f"note: {remark}", style="yellow") for remark in formats.remarks(profile)]
 
 
 def _eliminated(profile: Profile) -> list[str]:
@@ -72,7 +79,6 @@ def row_bar(value: float | None, largest: float) -> Drawing:
 
 
 def _line(row: Row, largest_us: float) -> Line:
-    first = str(row.origins[0]) if row.origins else ""
     broken = bool(row.nan_count or row.inf_count)
     return Line(
         cells=(
@@ -80,14 +86,17 @@ def _line(row: Row, largest_us: float) -> Line:
             row.node_name,
             ", ".join(row.ops),
             formats.microseconds(row.time_us),
+            formats.microseconds(row.time_us_iqr),
             formats.percent(row.time_percent),
             row_bar(row.time_us, largest_us),
             row.shape,
             str(row.inputs),
             str(row.outputs),
             row.dtype,
+            formats.operations(row.flop),
             formats.gflops(row.gflops),
-            f"{first} +{len(row.origins) - 1}" if len(row.origins) > 1 else first,
+            _origins(row),
+            row.kernel if row.kernel and row.kernel != row.node_name else "",
             row.task or "",
             formats.flags(nan_count=row.nan_count, inf_count=row.inf_count, untunable=bool(row.untunable and row.task)),
         ),
@@ -95,8 +104,17 @@ def _line(row: Row, largest_us: float) -> Line:
     )
 
 
+def _origins(row: Row) -> str:
+    """The first source operators of a row, and the number of the others."""
+    names = ", ".join(map(str, row.origins[:_ORIGINS_SHOWN]))
+    more = len(row.origins) - _ORIGINS_SHOWN
+    return f"{names} +{more}" if more > 0 else names
+
+
 def _hottest_rows(profile: Profile) -> tuple[Row, ...]:
-    """The hottest rows in execution order: by time, or by FLOP where nothing was measured."""
+    """The hottest rows in execution order: by time, or by FLOP where nothing was measured; all rows where hardly any would be hidden."""
+    if len(profile.rows) < HOTTEST_ROWS + _FEWEST_HIDDEN:
+        return profile.rows
     hottest = heapq.nsmallest(HOTTEST_ROWS, profile.rows, key=lambda row: (-(row.time_us or 0.0), -(row.flop or 0), row.row))
     return tuple(sorted(hottest, key=lambda row: row.row))
 
@@ -107,7 +125,7 @@ def _hidden_rows(profile: Profile, shown: tuple[Row, ...]) -> list[str]:
     hidden = [row for row in profile.rows if row.row not in seen]
     if not hidden:
         return []
-    rows = f"… {len(hidden):,} row{'' if len(hidden) == 1 else 's'}"
+    rows = f"… {len(hidden):,} rows"
     percents = [row.time_percent or 0.0 for row in hidden]
     if profile.unmeasured:
         return [f"{rows} of fewer FLOP (all rows: --all)"]
@@ -117,9 +135,11 @@ def _hidden_rows(profile: Profile, shown: tuple[Row, ...]) -> list[str]:
 def _totals(profile: Profile) -> list[str]:
     totals = []
     if profile.rows_us is not None:
-        source = f" (medians of {profile.repeats} runs, {profile.threads} threads)" if profile.repeats else ""
-        totals.append(f"sum of {len(profile.rows):,} rows: {formats.microseconds(profile.rows_us)} us{source}")
+        rounds = "one round" if profile.repeats == 1 else f"medians of {profile.repeats:,} rounds"
+        threads = f"{profile.threads} thread{'' if profile.threads == 1 else 's'}"
+        source = f" ({rounds}, {threads})" if profile.repeats else ""
+        totals.append(f"sum of {len(profile.rows):,} row{'' if len(profile.rows) == 1 else 's'}: {formats.microseconds(profile.rows_us)} us{source}")
     if profile.total_us is not None:
-        spread = f" ± {formats.microseconds(profile.total_us_iqr)} us (median ± IQR)" if profile.total_us_iqr is not None else " (one run)"
+        spread = f" ± {formats.microseconds(profile.total_us_iqr)} us (median ± IQR)" if profile.total_us_iqr is not None else " (one round)"
         totals.append(f"end to end: {formats.microseconds(profile.total_us)} us{spread}")
     return totals

@@ -6,14 +6,18 @@ import csv
 import io
 from collections.abc import Iterable
 
+from workbench.cli.formats import remarks
 from workbench.escaping import plain
-from workbench.records.profile import Profile, Row, Task
+from workbench.records.profile import DEBUG_RUNTIME_COLUMNS, Profile, Row, Task
 
 ROW_COLUMNS = (
-    *("Node Name", "Ops", "Time(us)", "Time(%)", "Shape", "Inputs", "Outputs"),
-    *("Row", "Dtype", "Time IQR(us)", "FLOP", "GFLOP/s", "Origins", "Kernel", "Task", "Untunable", "NaN", "Inf"),
+    *DEBUG_RUNTIME_COLUMNS.values(),
+    *("Row", "Dtype", "Time IQR(us)", "FLOP", "GFLOP/s", "Origins", "Kernel", "Task", "Untunable", "NaN", "Inf", "Notes"),
 )
-TASK_COLUMNS = ("Task", "Name", "Ops", "Kernels", "Weight", "Rows", "Time(us)", "Time(%)", "FLOP", "Space Size", "Shapes", "Untunable")
+TASK_COLUMNS = (
+    *("Task", "Name", "Ops", "Kernels", "Weight", "Rows", DEBUG_RUNTIME_COLUMNS["time_us"], DEBUG_RUNTIME_COLUMNS["time_percent"]),
+    *("FLOP", "Space Size", "Shapes", "Untunable", "Notes"),
+)
 
 _LONGEST_CELL = 32_000  # spreadsheets refuse cells above 32,767 characters
 _FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last four are full-width forms
@@ -22,20 +26,22 @@ _Value = str | int | float | None
 
 
 def profile_csv(profile: Profile) -> str:
-    """All rows in execution order; an unknown value is an empty cell."""
-    return _csv(ROW_COLUMNS, (_row(row) for row in profile.rows))
+    """All rows in execution order, each with the profile's notes; an unknown value is an empty cell."""
+    return _csv(ROW_COLUMNS, (_row(row) for row in profile.rows), notes=remarks(profile))
 
 
 def tasks_csv(profile: Profile) -> str:
-    """All tasks in order of their first row; an unknown value is an empty cell."""
-    return _csv(TASK_COLUMNS, (_task(task) for task in profile.tasks))
+    """All tasks in order of their first row, each with the profile's notes; an unknown value is an empty cell."""
+    return _csv(TASK_COLUMNS, (_task(task) for task in profile.tasks), notes=remarks(profile))
 
 
-def _csv(columns: tuple[str, ...], lines: Iterable[tuple[_Value, ...]]) -> str:
+def _csv(columns: tuple[str, ...], lines: Iterable[tuple[_Value, ...]], *, notes: list[str]) -> str:
+    """A heading and the lines; the notes are the last cell of each line, so that any reader of CSV can read the rest."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([_safe(value) if isinstance(value, str) else value for value in line] for line in lines)
+    last = _safe("; ".join(notes))
+    writer.writerows([*(_safe(value) if isinstance(value, str) else value for value in line), last] for line in lines)
     return text.getvalue()
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from rich.console import Group, RenderableType
 
 from workbench.cli import formats
 from workbench.cli.grid import Column, Drawing, Grid, Line, Sentence
-from workbench.cli.profile_table import row_bar
+from workbench.cli.profile_table import remark_sentences, row_bar
 from workbench.records.profile import Profile, Task
 from workbench.records.selection import Selection
 from workbench.selection import covered_share, forecast_speedup, hottest
@@ -27,48 +25,26 @@ _COLUMNS = (
     Column("FLOP", priority=6, right=True),
     Column("Space", priority=7, right=True),
     Column("Shapes", priority=9, least=16),
+    Column("Cannot be tuned", priority=8, least=16),
 )
-_REASON = Column("Cannot be tuned", priority=8, least=16)
-_EXTRA_PRIORITY = 5
 
 
-def task_table(
-    profile: Profile,
-    selection: Selection | None = None,
-    *,
-    width: int | None = None,
-    extra: Mapping[str, Mapping[str, str]] | None = None,
-) -> RenderableType:
-    """All tasks, hottest first, the ticked ones marked.
-
-    Args:
-        profile: Whose tasks to show.
-        selection: The ticked ones.
-        width: Columns of the terminal to use at most; None for all.
-        extra: More columns by title, each with a text by task identifier, e.g. the state of a search.
-    """
-    extra = extra or {}
+def task_table(profile: Profile, selection: Selection | None = None) -> RenderableType:
+    """All tasks, hottest first, those of the selection marked, then what a reader must know."""
     ticked = {item.task for item in selection.tasks} if selection else set()
-    columns = (*_COLUMNS, *(Column(title, priority=_EXTRA_PRIORITY, least=8) for title in extra), _REASON)
     tasks = hottest(profile)
     largest_us = max((task.time_us or 0.0 for task in tasks), default=0.0)
     lines = [
         Line(
-            cells=(
-                _TICK if task.task in ticked else "",
-                *_cells(task, largest_us),
-                *(texts.get(task.task, "") for texts in extra.values()),
-                task.untunable,
-            ),
+            cells=(_TICK if task.task in ticked else "", *_cells(task, largest_us)),
             style="dim" if task.untunable else "",
         )
         for task in tasks
     ]
-    notes = [Sentence(f"not measured: {profile.unmeasured}", style="yellow", width=width)] if profile.unmeasured else []
-    return Group(Grid(columns=columns, lines=tuple(lines), width=width), *notes)
+    return Group(Grid(columns=_COLUMNS, lines=tuple(lines)), *remark_sentences(profile))
 
 
-def selection_summary(profile: Profile, selection: Selection, *, width: int | None = None) -> RenderableType:
+def selection_summary(profile: Profile, selection: Selection) -> RenderableType:
     """How many tasks are ticked, by which rule, what share they cover, and what making them faster brings.
 
     Raises:
@@ -83,13 +59,13 @@ def selection_summary(profile: Profile, selection: Selection, *, width: int | No
     if measured and share is not None:
         speedup = forecast_speedup(profile, selection, FORECAST_FACTOR)
         sentences.append(f"if {FORECAST_FACTOR:g}x faster: model {speedup:.2f}x")
-    return Group(*(Sentence(words, width=width) for words in sentences))
+    return Group(*(Sentence(words) for words in sentences))
 
 
 def _cells(task: Task, largest_us: float) -> tuple[str | Drawing, ...]:
     return (
         task.task,
-        task.name,
+        _name(task),
         str(task.weight),
         formats.microseconds(task.time_us),
         formats.percent(task.time_percent),
@@ -97,4 +73,11 @@ def _cells(task: Task, largest_us: float) -> tuple[str | Drawing, ...]:
         formats.operations(task.flop),
         formats.count(task.space_size),
         ", ".join(task.shapes),
+        task.untunable,
     )
+
+
+def _name(task: Task) -> str:
+    """The first kernel's name, and the number of others that have the same structure."""
+    others = len(task.kernels) - 1
+    return f"{task.name} +{others} kernel{'' if others == 1 else 's'}" if others > 0 else task.name

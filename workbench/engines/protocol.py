@@ -72,8 +72,8 @@ class Engine(Protocol):
         """Write the lowered model, so that `load` needs nothing else; the directory appears whole or not at all."""
         ...
 
-    def load(self, directory: Path, target: TargetSpec) -> None:
-        """Take up a lowered model that `save` wrote."""
+    def load(self, directory: Path, target: TargetSpec, *, trust: bool = False) -> None:
+        """Take up a lowered model that `save` wrote; one that would run code from outside of it needs trust."""
         ...
 
     def machine(self) -> Machine:

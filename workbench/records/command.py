@@ -12,7 +12,8 @@ RUNNING = "running"
 DONE = "done"
 FAILED = "failed"
 CANCELLED = "cancelled"
-FINAL_STATES = (DONE, FAILED, CANCELLED)
+ABANDONED = "abandoned"
+FINAL_STATES = (DONE, FAILED, CANCELLED, ABANDONED)
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,10 @@ class Command:
 
     Attributes:
         command: Number, in order of arrival.
-        kind: What to do: ``profile``, ``outputs``, ``stop``.
+        kind: What to do: ``profile``, ``outputs``.
         arguments: What it needs.
-        state: ``pending``, ``running``, ``done``, ``failed`` or ``cancelled``.
+        state: ``pending``, ``running``, ``done``, ``failed``, ``cancelled``, or ``abandoned``: never begun, since the worker that took over the session
+            does not know who asked.
         cancelled: True once a front asked for its end.
         result: The worker's answer, if it is done.
         failure: Why it failed, if it did.
@@ -71,8 +73,8 @@ class Event:
     Attributes:
         event: Number, in order.
         time_s: Unix time.
-        kind: ``phase``, ``progress``, ``step``, ``state``.
-        data: What happened, as JSON-ready values.
+        kind: ``progress``; a reader passes over kinds that it does not know.
+        data: What happened: number of the command, phase, and share of the phase that is done.
     """
 
     event: int

@@ -17,6 +17,9 @@ from typing import Any, TypeVar
 Record = TypeVar("Record")
 _Reader = Callable[[Any, str], Any]
 
+NOT_STORED = types.MappingProxyType({"stored": False})
+"""Metadata of a field that is never taken from stored values."""
+
 _LARGEST_INTEGER = 10**300  # beyond it, arithmetic with floats fails; no count of anything is that large
 
 
@@ -37,7 +40,8 @@ def decode(record: type[Record], values: Any) -> Record:
 @functools.cache
 def _record_reader(record: Any) -> _Reader:
     hints = typing.get_type_hints(record)
-    readers = tuple((field.name, _reader(hints[field.name]), _is_required(field)) for field in dataclasses.fields(record) if field.init)
+    stored = [field for field in dataclasses.fields(record) if field.init and field.metadata.get("stored", True)]
+    readers = tuple((field.name, _reader(hints[field.name]), _is_required(field)) for field in stored)
 
     def read(values: Any, where: str) -> Any:
         if not isinstance(values, Mapping):

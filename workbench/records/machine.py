@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from workbench.records.decode import decode
+
 
 @dataclass(frozen=True)
 class CpuFacts:
@@ -133,15 +135,5 @@ class Machine:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Machine:
-        """The inverse of `to_dict`."""
-        cpu = {**values["cpu"], "simd_features": tuple(values["cpu"]["simd_features"])}
-        cuda = {**values["cuda"], "devices": tuple(CudaDevice(**device) for device in values["cuda"]["devices"])}
-        return cls(
-            host=values["host"],
-            system=values["system"],
-            cpu=CpuFacts(**cpu),
-            memory=MemoryFacts(**values["memory"]),
-            cuda=CudaFacts(**cuda),
-            toolkit=CudaToolkit(**values["toolkit"]),
-            compiler=Compiler(**values["compiler"]) if values["compiler"] else None,
-        )
+        """The inverse of `to_dict`; raises DecodeError."""
+        return decode(cls, values)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from workbench.records.decode import decode
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,6 @@ class Origin:
         return {"op": self.op, "name": self.name, "location": self.location}
 
     @classmethod
-    def from_dict(cls, values: dict[str, str]) -> Origin:
-        """The inverse of `to_dict`."""
-        return cls(op=values["op"], name=values["name"], location=values.get("location", ""))
+    def from_dict(cls, values: Mapping[str, Any]) -> Origin:
+        """The inverse of `to_dict`; raises DecodeError."""
+        return decode(cls, values)

@@ -14,6 +14,17 @@ from workbench.records.origin import Origin
 
 RUNTIME_ROW = "runtime"
 
+DEBUG_RUNTIME_COLUMNS = {
+    "node_name": "Node Name",
+    "ops": "Ops",
+    "time_us": "Time(us)",
+    "time_percent": "Time(%)",
+    "shape": "Shape",
+    "inputs": "Inputs",
+    "outputs": "Outputs",
+}
+"""The columns of TVM's old debug runtime in their order, by the field of `Row` that each one shows."""
+
 
 @dataclass(frozen=True)
 class TensorShape:
@@ -204,7 +215,7 @@ class Profile:
         tasks: In order of their first row.
         unmeasured: Why there are no times; empty if there are.
         notes: What a reader must know, e.g. "random weights".
-        repeats: Repeats behind each row's median.
+        repeats: Rounds of runs behind each row's median.
         threads: Threads that ran the kernels.
         eliminated: Source operators that no row has, as ``"<op> <name> (<place>)"``: computed before the run, idle at inference, or read by
             nobody.
@@ -228,10 +239,6 @@ class Profile:
     def kernel_rows(self) -> tuple[Row, ...]:
         """The rows that call a kernel: all but `runtime`."""
         return tuple(row for row in self.rows if row.kernel is not None)
-
-    def with_note(self, note: str) -> Profile:
-        """The same profile with one more note."""
-        return replace(self, notes=(*self.notes, note))
 
     def header(self) -> dict[str, Any]:
         """The profile without its rows and tasks."""

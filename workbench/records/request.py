@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from workbench.records.decode import decode
+from workbench.records.decode import NOT_STORED, decode
 
-MODEL_KINDS = ("onnx", "relay", "relax", "ir_json", "torch", "workload", "function")
 MOST_THREADS = 1024
 """More would only make TVM's thread pool fail."""
 
@@ -18,14 +17,14 @@ class ModelSource:
     """Where a model comes from.
 
     Attributes:
-        kind: One of `MODEL_KINDS`: an ONNX file, Relay text, a TVMScript file, a serialised IRModule, a ``torch.export`` archive, a named
-            TE workload, or a TE function that the user's own process hands over.
+        kind: ``onnx``, ``relay`` (a text), ``relax`` (a TVMScript file), ``ir_json`` (a serialised IRModule), ``torch`` (a ``torch.export``
+            archive), ``workload`` (a named TE workload), or ``function`` (a TE function that the user's own process hands over).
         name: What the user calls it, for tables and directory names.
         path: The file; empty for workloads.
-        workload: Registered name or ``module:function``; empty for files.
+        workload: Bundled name or ``module:function``; empty for files.
         args: Arguments of the workload, plain JSON values; None takes the workload's own defaults.
         shapes: Numbers for inputs with dynamic dimensions.
-        trust: True if the user allowed the model's own code to run.
+        trust: True if the user allowed the model's own code to run; never stored, and never read from what is stored.
         stamp: Tells one content from another: size and time of change of a file, digest of a function or of an IRModule.
     """
 
@@ -35,7 +34,7 @@ class ModelSource:
     workload: str = ""
     args: tuple[Any, ...] | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    trust: bool = False
+    trust: bool = field(default=False, metadata=NOT_STORED)
     stamp: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -47,7 +46,6 @@ class ModelSource:
             "workload": self.workload,
             "args": None if self.args is None else list(self.args),
             "shapes": {name: list(shape) for name, shape in self.shapes.items()},
-            "trust": self.trust,
             "stamp": self.stamp,
         }
 

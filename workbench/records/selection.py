@@ -35,9 +35,10 @@ class Selection:
     Attributes:
         model: Model the selection was made for.
         target: Target it was made for.
-        tasks: Ticked tasks, hottest first.
+        tasks: Ticked tasks, hottest first when they were ticked.
         rows: All rows those tasks stand for.
         rule: The rule in words, e.g. ``share 0.8``.
+        notes: What a reader must know of the profile they were ticked in, e.g. "random weights".
     """
 
     model: str
@@ -45,6 +46,7 @@ class Selection:
     tasks: tuple[SelectedTask, ...]
     rows: tuple[int, ...]
     rule: str
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The selection as its file holds it."""
@@ -54,6 +56,7 @@ class Selection:
             "model": self.model,
             "target": self.target,
             "rule": self.rule,
+            "notes": list(self.notes),
             "rows": list(self.rows),
             "tasks": [{"task": item.task, "name": item.name, "trials": item.trials, "seconds": item.seconds} for item in self.tasks],
         }

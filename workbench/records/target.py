@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.records.decode import decode
+
 
 @dataclass(frozen=True)
 class TargetSpec:
@@ -43,11 +45,17 @@ class TargetSpec:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TargetSpec:
-        """The inverse of `to_dict`."""
-        return cls(
-            kind=values["kind"],
-            config=json.dumps(values["config"], sort_keys=True),
-            label=values["label"],
-            description=values["description"],
-            remarks=tuple(values.get("remarks", ())),
-        )
+        """The inverse of `to_dict`; raises DecodeError."""
+        stored = decode(_Stored, values)
+        return cls(stored.kind, json.dumps(stored.config, sort_keys=True), stored.label, stored.description, stored.remarks)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A target as `TargetSpec.to_dict` writes it."""
+
+    kind: str
+    config: dict[str, Any]
+    label: str
+    description: str
+    remarks: tuple[str, ...] = ()

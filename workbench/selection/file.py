@@ -20,7 +20,7 @@ MOST_BYTES = 1_000_000
 MOST_TRIALS = 1_000_000_000
 MOST_SECONDS = 1e9
 
-_KEYS = frozenset({"format", "version", "model", "target", "rule", "rows", "tasks"})
+_KEYS = frozenset({"format", "version", "model", "target", "rule", "notes", "rows", "tasks"})
 _TASK_KEYS = frozenset({"task", "name", "trials", "seconds"})
 _EXPORT = "Export one with `workbench select --export FILE`."
 
@@ -34,7 +34,7 @@ def read_selection(text: str, profile: Profile) -> Selection:
     """The selection in a file, tied to this profile's tasks.
 
     A task that the profile does not know by its identifier is looked up by its kernel's name. A file made for another model or target
-    is welcome if all its tasks are found; `Selection.rule` says so.
+    is welcome if all its tasks are found; `Selection.rule` says so. The notes are this profile's; those of the file tell its readers.
 
     Raises:
         SelectionError: The file is too large, is no selection, was written by a newer version, holds a wrong value (the message says
@@ -44,6 +44,7 @@ def read_selection(text: str, profile: Profile) -> Selection:
     _check_version(values)
     model, target, rule = (_string(values.get(key, ""), where=key) for key in ("model", "target", "rule"))
     _check_rows(values.get("rows", []))
+    _check_notes(values.get("notes", []))
     items = values.get("tasks")
     if not isinstance(items, list):
         _refuse(f"tasks must be a list, not {_shown(items)}")
@@ -52,11 +53,11 @@ def read_selection(text: str, profile: Profile) -> Selection:
     entries = [_entry(item, where=f"tasks[{index}]") for index, item in enumerate(items)]
     tasks, renamed = _match(entries, profile)
     order = {task.task: place for place, task in enumerate(Heat.from_profile(profile).ranked(profile.tasks))}
-    notes = [rule] if rule else []
+    rules = [rule] if rule else []
     if (model, target) != (profile.model, profile.target):
-        notes.append(f"made for {plain(model) or 'an unknown model'} on {plain(target) or 'an unknown target'}")
+        rules.append(f"made for {plain(model) or 'an unknown model'} on {plain(target) or 'an unknown target'}")
     if renamed:
-        notes.append(f"{renamed} matched by kernel name")
+        rules.append(f"{renamed} matched by kernel name")
     return Selection(
         model=profile.model,
         target=profile.target,
@@ -67,7 +68,8 @@ def read_selection(text: str, profile: Profile) -> Selection:
             )
         ),
         rows=tuple(sorted(row for task in tasks for row in task.rows)),
-        rule=plain("; ".join(notes), RULE_LIMIT),
+        rule=plain("; ".join(rules), RULE_LIMIT),
+        notes=profile.notes,
     )
 
 
@@ -112,6 +114,14 @@ def _check_rows(rows: object) -> None:
     for index, row in enumerate(rows):
         if isinstance(row, bool) or not isinstance(row, int) or row < 0:
             _refuse(f"rows[{index}] must be a whole number from 0, not {_shown(row)}")
+
+
+def _check_notes(notes: object) -> None:
+    """The notes of the file only tell readers what the selection was made from; they must be texts all the same."""
+    if not isinstance(notes, list):
+        _refuse(f"notes must be a list, not {_shown(notes)}")
+    for index, note in enumerate(notes):
+        _string(note, where=f"notes[{index}]")
 
 
 def _entry(item: object, *, where: str) -> SelectedTask:

@@ -74,6 +74,7 @@ def select(
         tasks=tuple(SelectedTask(task=task.task, name=task.name) for task in candidates),
         rows=tuple(sorted(row for task in candidates for row in task.rows)),
         rule=plain(", then ".join(phrases), RULE_LIMIT),
+        notes=profile.notes,
     )
 
 

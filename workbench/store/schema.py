@@ -1,4 +1,4 @@
-"""Tables of ``session.sqlite``, their version, and the steps from older versions."""
+"""Tables of ``session.sqlite`` and their version; a database with anything else in it is refused."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ APPLICATION_ID = 0x54564D57  # "TVMW"
 
 _TABLES = (
     "CREATE TABLE manifest (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE rows (row INTEGER PRIMARY KEY, kernel TEXT, task TEXT, time_us REAL, record TEXT NOT NULL)",
-    "CREATE TABLE tasks (position INTEGER PRIMARY KEY, task TEXT NOT NULL UNIQUE, weight INTEGER NOT NULL, record TEXT NOT NULL)",
+    "CREATE TABLE rows (row INTEGER PRIMARY KEY, record TEXT NOT NULL)",
+    "CREATE TABLE tasks (position INTEGER PRIMARY KEY, record TEXT NOT NULL)",
     "CREATE TABLE links (row INTEGER PRIMARY KEY, kernel TEXT NOT NULL, structural_hash TEXT NOT NULL, task TEXT NOT NULL)",
     "CREATE TABLE selection (id INTEGER PRIMARY KEY CHECK (id = 1), record TEXT NOT NULL)",
     "CREATE TABLE events (event INTEGER PRIMARY KEY AUTOINCREMENT, time_s REAL NOT NULL, kind TEXT NOT NULL, data TEXT NOT NULL)",
@@ -57,6 +57,10 @@ def check(connection: sqlite3.Connection, place: str) -> None:
         )
     if version < 0:
         raise SessionError(f"{place} has the format {version}, which no workbench writes.", "Give another directory: --session DIR.")
+    # A trigger or view would change what every later statement does, so only the very tables of this version are accepted.
+    found = connection.execute("SELECT sql FROM sqlite_master WHERE NOT (type IN ('table', 'index') AND name LIKE 'sqlite\\_%' ESCAPE '\\')")
+    if sorted(str(sql) for (sql,) in found) != sorted(_TABLES):
+        raise SessionError(f"The session in {place} is damaged: its tables are not those of a session.", "Give another directory: --session DIR.")
 
 
 def _version(connection: sqlite3.Connection) -> int:

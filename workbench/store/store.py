@@ -15,8 +15,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
-from workbench.errors import SessionError
-from workbench.records.command import CANCELLED, DONE, FAILED, FINAL_STATES, PENDING, RUNNING, Command, Event, Failure, Heartbeat
+from workbench.errors import Interrupted, SessionError
+from workbench.records.command import (
+    ABANDONED,
+    CANCELLED,
+    DONE,
+    FAILED,
+    FINAL_STATES,
+    PENDING,
+    RUNNING,
+    Command,
+    Event,
+    Failure,
+    Heartbeat,
+)
 from workbench.records.decode import decode
 from workbench.records.profile import Profile, Row, Task
 from workbench.records.request import ProfileRequest
@@ -24,6 +36,7 @@ from workbench.records.selection import Selection
 from workbench.store.connection import Connection, damaged
 
 _COMMAND_COLUMNS = "command, kind, arguments, state, cancelled, result, failure"
+_OLD_RULE = "; made before the present profile"
 
 
 class Store:
@@ -78,7 +91,7 @@ class Store:
 
     # profile
 
-    def write_profile(self, profile: Profile, hashes: Mapping[str, str], manifest: Mapping[str, Any]) -> None:
+    def write_profile(self, profile: Profile, hashes: Mapping[str, str], manifest: Mapping[str, Any], *, command: int | None = None) -> None:
         """Replace rows, tasks and links, and set manifest entries, all at once.
 
         A selection stays as long as all its tasks exist, and then ticks their rows of the new profile.
@@ -87,38 +100,40 @@ class Store:
             profile: The new profile.
             hashes: Structural hash of each kernel by name.
             manifest: Entries that belong to the new profile.
+            command: The command that asked for it.
+
+        Raises:
+            Interrupted: The command was cancelled; the profile that was there is kept.
         """
         with self._connection.transaction() as sql:
+            if command is not None and self.command(command).cancelled:
+                raise Interrupted("The work was stopped.")
             for table in ("rows", "tasks", "links"):
                 sql.execute(f"DELETE FROM {table}")  # noqa: S608 - a fixed name
-            sql.executemany(
-                "INSERT INTO rows VALUES (?, ?, ?, ?, ?)",
-                [(row.row, _column(row.kernel), _column(row.task), row.time_us, _dumps(row.to_record())) for row in profile.rows],
-            )
-            sql.executemany(
-                "INSERT INTO tasks VALUES (?, ?, ?, ?)",
-                [(index, _column(task.task), task.weight, _dumps(task.to_dict())) for index, task in enumerate(profile.tasks)],
-            )
+            sql.executemany("INSERT INTO rows VALUES (?, ?)", [(row.row, _dumps(row.to_record())) for row in profile.rows])
+            sql.executemany("INSERT INTO tasks VALUES (?, ?)", [(index, _dumps(task.to_dict())) for index, task in enumerate(profile.tasks)])
             sql.executemany(
                 "INSERT INTO links VALUES (?, ?, ?, ?)",
                 [(row.row, _column(row.kernel), _column(hashes[row.kernel]), _column(row.task)) for row in profile.rows if row.kernel is not None],
             )
-            self._set_manifest({**manifest, "profile": profile.header()})
+            self._set_manifest({**manifest, "profile": profile.header(), "used_at": time.time()})
             self._keep_selection(profile)
 
     def _keep_selection(self, profile: Profile) -> None:
         """Tie the selection to a new profile, or drop it."""
-        rows_of = {task.task: task.rows for task in profile.tasks}
+        places = {task.task: place for place, task in enumerate(profile.tasks)}
         try:
             with self._reading():
                 selection = self._selection()
         except SessionError:
             selection = None  # a damaged one is not worth a lost profile
-        if selection is None or not all(item.task in rows_of for item in selection.tasks):
+        if selection is None or not all(item.task in places for item in selection.tasks):
             self._sql.execute("DELETE FROM selection")
             return
-        rows = tuple(sorted(row for item in selection.tasks for row in rows_of[item.task]))
-        self._set_selection(replace(selection, model=profile.model, target=profile.target, rows=rows))
+        tasks = tuple(sorted(selection.tasks, key=lambda item: places[item.task]))
+        rows = tuple(sorted(row for item in tasks for row in profile.tasks[places[item.task]].rows))
+        rule = f"{selection.rule.removesuffix(_OLD_RULE)}{_OLD_RULE}"
+        self._set_selection(replace(selection, model=profile.model, target=profile.target, tasks=tasks, rows=rows, rule=rule))
 
     def profile(self) -> Profile | None:
         """The profile, or None before the first one is finished."""
@@ -138,6 +153,13 @@ class Store:
         """Replace the selection."""
         with self._connection.transaction():
             self._set_selection(selection)
+            self._set_manifest({"used_at": time.time()})
+
+    def used_at(self) -> float:
+        """Unix time when the session was profiled or selected from last; 0 if it never was."""
+        with self._reading():
+            found = self._entry("used_at")
+            return float(found) if isinstance(found, int | float) else 0.0
 
     def selection(self) -> Selection | None:
         """The selection, or None if nothing is selected."""
@@ -204,7 +226,7 @@ class Store:
         answer = (None if result is None else _dumps(result), None if failure is None else _dumps(failure.to_dict()))
         with self._connection.transaction() as sql:
             sql.execute(
-                "UPDATE commands SET state = ?, result = ?, failure = ? WHERE command = ? AND state NOT IN (?, ?, ?)",
+                "UPDATE commands SET state = ?, result = ?, failure = ? WHERE command = ? AND state NOT IN (?, ?, ?, ?)",
                 (state, *answer, command, *FINAL_STATES),
             )
 
@@ -214,11 +236,16 @@ class Store:
             sql.execute("UPDATE commands SET cancelled = 1 WHERE command = ?", (command,))
             sql.execute("UPDATE commands SET state = ? WHERE command = ? AND state = ?", (CANCELLED, command, PENDING))
 
-    def abandon_commands(self) -> None:
-        """End all commands that no worker will finish: called when a worker takes over a session."""
+    def abandon_commands(self, *, first: int) -> None:
+        """End all commands that came before the one that a worker was started for: called when the worker takes over a session.
+
+        What ran has lost its worker. What waits may be years old and of anybody who wrote the session; a front that still waits for it gives it
+        again.
+        """
         failure = Failure(kind="WorkerDied", message="The worker that ran this command is gone.", remedy="Try again.")
         with self._connection.transaction() as sql:
             sql.execute("UPDATE commands SET state = ?, failure = ? WHERE state = ?", (FAILED, _dumps(failure.to_dict()), RUNNING))
+            sql.execute("UPDATE commands SET state = ? WHERE state = ? AND command < ?", (ABANDONED, PENDING, first))
 
     def open_commands(self) -> tuple[int, ...]:
         """Numbers of the commands that have no answer yet."""
@@ -290,14 +317,14 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def _check_links(profile: Profile) -> None:
     """Raise ValueError unless rows and tasks name each other as readers rely on."""
-    kernel_rows = len(profile.kernel_rows)
-    tasks = {task.task for task in profile.tasks}
+    kernel_rows = profile.kernel_rows
+    named_by_tasks = [(row, task.task) for task in profile.tasks for row in task.rows]
     problems: tuple[tuple[str, Callable[[], bool]], ...] = (
         ("the rows are not numbered from 0", lambda: [row.row for row in profile.rows] == list(range(len(profile.rows)))),
-        ("a row without a kernel stands between others", lambda: all(row.kernel is not None for row in profile.rows[:kernel_rows])),
-        ("a row names no task that there is", lambda: all((row.task in tasks) == (row.kernel is not None) for row in profile.rows)),
-        ("two tasks share an identifier", lambda: len(tasks) == len(profile.tasks)),
-        ("a task names no row that there is", lambda: all(0 <= row < kernel_rows for task in profile.tasks for row in task.rows)),
+        ("a row without a kernel stands between others", lambda: all(row.kernel is not None for row in profile.rows[: len(kernel_rows)])),
+        ("a row without a kernel names a task", lambda: all(row.task is None for row in profile.rows[len(kernel_rows) :])),
+        ("rows and tasks do not name each other", lambda: sorted(named_by_tasks) == [(row.row, row.task) for row in kernel_rows]),
+        ("two tasks share an identifier", lambda: len({task.task for task in profile.tasks}) == len(profile.tasks)),
         ("the weight of a task is not the number of its rows", lambda: all(task.weight == len(task.rows) for task in profile.tasks)),
     )
     for problem, holds in problems:

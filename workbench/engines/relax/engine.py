@@ -108,9 +108,9 @@ class RelaxEngine:
         """Write the lowered model."""
         program_files.save(self._ready()[0], directory)
 
-    def load(self, directory: Path, target: TargetSpec) -> None:
+    def load(self, directory: Path, target: TargetSpec, *, trust: bool = False) -> None:
         """Take up a lowered model that `save` wrote."""
-        self._lowered = program_files.load(directory)
+        self._lowered = program_files.load(directory, trust=trust)
         self._target = target
         self._profiler = None
 
@@ -129,9 +129,13 @@ class RelaxEngine:
         if self._profiler is None:
             on_progress("compile", 0.0)
             built = build(lowered.module, to_tvm(target))
-            arguments = on_device(lowered, built.device, seed=seed)
-            empty = hollow_machine(lowered.module, on_device(lowered, tvm.cpu(), seed=seed))
-            self._profiler = Profiler(built, arguments, lowered.calls, results=dict(lowered.result_counts), hollow=empty)
+            self._profiler = Profiler(
+                built,
+                on_device(lowered, built.device, seed=seed),
+                lowered.calls,
+                results=dict(lowered.result_counts),
+                hollow=lambda: hollow_machine(lowered.module, on_device(lowered, tvm.cpu(), seed=seed)),
+            )
         self._profiler.on_progress = on_progress
         return self._profiler
 

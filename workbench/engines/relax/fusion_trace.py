@@ -32,6 +32,12 @@ def trace_fusion(unfused: tvm.IRModule, fused: tvm.IRModule) -> dict[Any, frozen
     return {variable: frozenset(members) for variable, members in walk.members.items()}
 
 
+def _agree(variable: Any, known: Any, found: Any) -> None:
+    """Raise RuntimeError if a variable stands for two values."""
+    if not known.same_as(found):
+        raise RuntimeError(f"{variable.name} stands for two values: {known} and {found}")
+
+
 class _Walk:
     """State of the backward walk: what each fused variable is in the unfused function."""
 
@@ -46,8 +52,7 @@ class _Walk:
     def match(self, fused: Any, unfused: Any) -> None:
         """Note that two expressions are the same value."""
         if isinstance(fused, relax.Var):
-            if not self._known.setdefault(fused, unfused).same_as(unfused):
-                raise RuntimeError(f"{fused.name} stands for two values: {self._known[fused]} and {unfused}")
+            _agree(fused, self._known.setdefault(fused, unfused), unfused)
         elif isinstance(fused, relax.Tuple) and isinstance(unfused, relax.Tuple):
             for one, other in zip(fused.fields, unfused.fields, strict=True):
                 self.match(one, other)
@@ -136,4 +141,4 @@ class _Group:
         elif isinstance(inside, relax.Var) and inside in self._arguments:
             walk.match(self._arguments[inside], unfused)
         elif isinstance(inside, relax.Var):
-            self.known.setdefault(inside, unfused)
+            _agree(inside, self.known.setdefault(inside, unfused), unfused)

@@ -18,7 +18,7 @@ def hollow(module: tvm.IRModule) -> tvm.IRModule:
     """The lowered module with every kernel call going to a kernel without a body: the same calls, allocations and views, without the work."""
     calls = [binding.value for binding in bindings_of(module["main"]) if operator_name(binding.value) == "relax.call_tir"]
     builder = relax.BlockBuilder()
-    kernels = {count: builder.add_func(_kernel_without_body(count), f"nothing_{count}") for count in sorted(set(map(_argument_count, calls)))}
+    kernels = {count: builder.add_func(kernel_without_body(count), f"nothing_{count}") for count in sorted(set(map(_argument_count, calls)))}
     emptied = builder.get()
     emptied.update_func(module.get_global_var("main"), module["main"])
 
@@ -50,6 +50,7 @@ def _argument_count(call: Any) -> int:
     return len(call.args[1].fields) + (len(results.fields) if isinstance(results, relax.TupleType) else 1)
 
 
-def _kernel_without_body(arguments: int) -> tvm.tirx.PrimFunc:
+def kernel_without_body(arguments: int) -> tvm.tirx.PrimFunc:
+    """A kernel that takes so many tensors and does nothing with them; it does not even check their shapes."""
     handles = [tvm.tirx.Var(f"tensor_{index}", "handle") for index in range(arguments)]
     return tvm.tirx.PrimFunc(handles, tvm.tirx.Evaluate(0))

@@ -10,6 +10,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from workbench.engines.relax.hollow import kernel_without_body
 from workbench.engines.relax.instrument import Trace, run_instrumented
 
 _CALLS = 40
@@ -62,14 +63,9 @@ def _null_module() -> tvm.IRModule:
         with builder.dataflow():
             value: Any = data
             for inputs in (_FEW, _MANY):
-                kernel = builder.add_func(_null_kernel(inputs), f"null_{inputs}")
+                kernel = builder.add_func(kernel_without_body(inputs + 1), f"nothing_{inputs}")
                 for _ in range(_CALLS):
                     value = builder.emit(relax.op.call_tir(kernel, [value] * inputs, tensor))
             result = builder.emit_output(value)
         builder.emit_func_output(result)
     return builder.get()
-
-
-def _null_kernel(inputs: int) -> tvm.tirx.PrimFunc:
-    buffers = [tvm.tirx.decl_buffer((1,), "float32", name=f"b{index}") for index in range(inputs + 1)]
-    return tvm.tirx.PrimFunc(buffers, tvm.tirx.Evaluate(0))

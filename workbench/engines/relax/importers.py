@@ -35,9 +35,9 @@ def import_source(source: ModelSource, *, seed: int, function: Callable[..., Any
     if source.kind == "relay":
         return import_relay(_text(path), shapes=source.shapes, seed=seed)
     if source.kind == "relax":
-        return import_tvmscript(path, source.shapes)
+        return import_tvmscript(path, source.shapes, seed=seed)
     if source.kind == "ir_json":
-        return import_ir_json(_text(path), source.shapes)
+        return import_ir_json(_text(path), source.shapes, seed=seed, trust=source.trust)
     if source.kind == "torch":
         return import_exported_program(path, source.shapes)
     return _import_workload(source, function)

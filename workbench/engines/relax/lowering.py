@@ -250,7 +250,7 @@ def _lowered(
     results: dict[str, int] = {}
     views: dict[Origin, None] = {}
     for binding in bindings_of(module["main"]):
-        group = groups.get(binding.var.name[: binding.var.name.find("_") + 1], _Group((), ()))
+        group = groups[binding.var.name[: binding.var.name.find("_") + 1]]
         kernel = _callee(binding.value)
         if kernel:
             calls.append(KernelCall(kernel=kernel, origins=group.origins))

@@ -26,6 +26,7 @@ _STOP_AFTER = ((2, 8.0), (3, 6.0), (5, 3.0))  # so many rounds are enough after 
 _AGREEMENT = 0.03
 _PATIENCE = 2.0
 _ROUND_S = 0.01
+_SLOW_RUN_S = 1.0
 _HOLLOW_RUNS = 20
 _PROGRESS_S = 0.2
 
@@ -59,7 +60,7 @@ class Profiler:
         arguments: Inputs, then parameters, on the device.
         calls: The kernel calls that the module's ``main`` makes, in order.
         results: Number of output tensors of each called kernel.
-        hollow: Holds the program with kernels that do nothing.
+        hollow: Makes a VM with the same program and kernels that do nothing, its inputs set; called by `measure`.
 
     Attributes:
         on_progress: Told a phase and how much of it is done (0 to 1), from between the calls, at most five times a second; it may raise
@@ -67,7 +68,13 @@ class Profiler:
     """
 
     def __init__(
-        self, built: Built, arguments: Sequence[Any], calls: Sequence[KernelCall], *, results: dict[str, int], hollow: relax.VirtualMachine
+        self,
+        built: Built,
+        arguments: Sequence[Any],
+        calls: Sequence[KernelCall],
+        *,
+        results: dict[str, int],
+        hollow: Callable[[], relax.VirtualMachine],
     ) -> None:
         self.on_progress: Progress = _no_progress
         self._arguments = list(arguments)
@@ -90,14 +97,17 @@ class Profiler:
         """
         self._run("warm up", skip=skip_repeated() if self._floats_only else skip_nothing)
         cost = measure_hook_cost(self._synchronise)
+        hollow = self._hollow()
         samples = _Samples()
         started = time.perf_counter()
         trace, flags = self._run_with_flags("measure (round 1)")
         runs = max(1, round(_ROUND_S / max(trace.seconds, 1e-6)))
-        if runs > 1:
+        if trace.seconds < _SLOW_RUN_S:  # looking at the outputs disturbed the caches; a slow run neither notices nor can be spared
             trace = self._run("measure (round 1)")
         while True:
-            self._add_instrumented(samples, cost, [trace, *(self._run("measure") for _ in range(runs - 1))])
+            traces = [trace, *(self._run("measure") for _ in range(runs - 1))]
+            samples.calls_us.append(np.median(np.array([cost.calls_us(one) for one in traces]), axis=0))
+            samples.runtime_us.append(_time_runs(hollow, _HOLLOW_RUNS, _do_nothing))
             done = len(samples.calls_us)
             if repeat is not None or not samples.totals_us or not _enough(samples, repeat, started):
                 samples.totals_us.append(self._time_plain_runs(runs))
@@ -141,10 +151,6 @@ class Profiler:
         if trace.symbols != expected:
             raise RuntimeError(f"The VM called {len(trace.symbols)} kernels, the lowered module {len(expected)}, or in another order")
         return trace
-
-    def _add_instrumented(self, samples: _Samples, cost: HookCost, traces: Sequence[Trace]) -> None:
-        samples.calls_us.append(np.median(np.array([cost.calls_us(trace) for trace in traces]), axis=0))
-        samples.runtime_us.append(_time_runs(self._hollow, _HOLLOW_RUNS, _do_nothing))
 
     def _time_plain_runs(self, runs: int) -> float:
         """Median end-to-end time of runs without instrument, in us."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import tvm
 
+from workbench.engines.relax.foreign_code import HOW_TO_TRUST, foreign_code
 from workbench.engines.relax.lowering import Lowered
 from workbench.errors import SessionError
 from workbench.escaping import plain
@@ -46,11 +47,15 @@ def save(lowered: Lowered, directory: Path) -> None:
         shutil.rmtree(replaced, ignore_errors=True)
 
 
-def load(directory: Path) -> Lowered:
+def load(directory: Path, *, trust: bool = False) -> Lowered:
     """Read a lowered model.
 
+    Args:
+        directory: Where `save` wrote it.
+        trust: True if the user allowed the model's own code to run.
+
     Raises:
-        SessionError: A file is missing or damaged.
+        SessionError: A file is missing or damaged, or the model would run code that is not in it and there is no trust.
     """
     try:
         calls = json.loads((directory / _CALLS).read_text(encoding="utf-8"))
@@ -72,6 +77,9 @@ def load(directory: Path) -> Lowered:
     except Exception as error:  # TVM raises any class of error on a damaged file
         reason = plain(str(error).strip().rstrip("."), 200)
         raise SessionError(f"The program in {plain(str(directory), 120)} is missing or damaged: {reason}.", "Profile the model again.") from error
+    foreign = [] if trust else foreign_code(lowered.module)
+    if foreign:
+        raise SessionError(f"The program of the session would run code that is not in it: {plain(', '.join(foreign), 120)}.", HOW_TO_TRUST)
     return lowered
 
 

@@ -13,10 +13,11 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from workbench.engines.relax.foreign_code import HOW_TO_TRUST, foreign_code
+from workbench.engines.relax.memory import memory_limit, tensor_bytes
 from workbench.engines.relax.naming import name_bindings
 from workbench.engines.relax.origins import OriginTable
 from workbench.engines.relax.program import Program
-from workbench.engines.relax.relay.memory import memory_limit, tensor_bytes
 from workbench.engines.relax.rewriting import Binding, Scope, bindings_of, check_straight_line, operator_name, rewrite_main
 from workbench.engines.relax.symbolic_shapes import bind_shapes
 from workbench.engines.relax.tvmscript_file import read_tvmscript
@@ -29,7 +30,7 @@ _OPAQUE = 8  # the operator pattern that FuseOps leaves alone
 _TOO_LOW = "Give the module before it is lowered for the VM: operators, or PrimFuncs called by R.call_tir."
 
 
-def import_tvmscript(path: Path, shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES) -> Program:
+def import_tvmscript(path: Path, shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES, *, seed: int = 0) -> Program:
     """Import a file of TVMScript: a Python module that defines an IRModule, or what ``module.script()`` printed.
 
     This runs the file: only call it for a file that the user trusts.
@@ -37,19 +38,22 @@ def import_tvmscript(path: Path, shapes: Mapping[str, tuple[int, ...]] = _NO_SHA
     Args:
         path: The file.
         shapes: Shapes of the inputs that have symbolic dimensions.
+        seed: Seed of random weights.
 
     Raises:
         ModelError: The file fails, defines no IRModule, or the IRModule cannot be used; the message says why.
     """
-    return import_module(read_tvmscript(path), shapes)
+    return import_module(read_tvmscript(path), shapes, seed=seed)
 
 
-def import_ir_json(text: str, shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES) -> Program:
+def import_ir_json(text: str, shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES, *, seed: int = 0, trust: bool = False) -> Program:
     """Import an IRModule from the text of ``tvm.ir.save_json``.
 
     Args:
         text: The JSON; it must be of this version of TVM.
         shapes: Shapes of the inputs that have symbolic dimensions.
+        seed: Seed of random weights.
+        trust: True if the user allowed code to run that is not in the module, such as a function of the C library that a kernel calls.
 
     Raises:
         ModelError: The text is no such JSON, or the IRModule cannot be used; the message says why.
@@ -63,10 +67,13 @@ def import_ir_json(text: str, shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES
         ) from error
     if not isinstance(module, tvm.IRModule):
         raise ModelError(f"The JSON holds a value of type {plain(type(module).__name__)}, not an IRModule.", "Save the IRModule itself.")
-    return import_module(module, shapes)
+    foreign = [] if trust else foreign_code(module)
+    if foreign:
+        raise ModelError(f"The module would run code that is not in it: {plain(', '.join(foreign), 120)}.", HOW_TO_TRUST)
+    return import_module(module, shapes, seed=seed)
 
 
-def import_module(module: tvm.IRModule, shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES) -> Program:
+def import_module(module: tvm.IRModule, shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES, *, seed: int = 0) -> Program:
     """Import an IRModule.
 
     Its entry is ``main``, or its only public Relax function. Parameters after the first ``num_input`` (an attribute of the entry) are
@@ -75,6 +82,7 @@ def import_module(module: tvm.IRModule, shapes: Mapping[str, tuple[int, ...]] = 
     Args:
         module: Legalised or not, with one or more Relax functions.
         shapes: Shapes of the inputs that have symbolic dimensions.
+        seed: Seed of random weights.
 
     Raises:
         ModelError: The module cannot be used; the message says why.
@@ -85,7 +93,7 @@ def import_module(module: tvm.IRModule, shapes: Mapping[str, tuple[int, ...]] = 
     _check_calls(main)
     module = tvm.IRModule({"main": main.with_attr("global_symbol", "main"), **_called_kernels(module, main)})
     module = check_straight_line(bind_shapes(module, shapes))
-    module, random_weights = _bind_weights(module)
+    module, random_weights = _bind_weights(module, seed=seed)
     table = OriginTable()
     return Program(module=name_bindings(_with_origins(module, table), table), origins=table, random_weights=random_weights)
 
@@ -185,7 +193,7 @@ def _counts_in_int64(function: tvm.tirx.PrimFunc) -> bool:
     return all(str(size.ty.dtype) == "int64" for buffer in buffers for size in buffer.shape)
 
 
-def _bind_weights(module: tvm.IRModule) -> tuple[tvm.IRModule, bool]:
+def _bind_weights(module: tvm.IRModule, *, seed: int) -> tuple[tvm.IRModule, bool]:
     """The module with constants for its weights, and whether any is random."""
     main = module["main"]
     attributes = main.attrs or {}
@@ -200,20 +208,20 @@ def _bind_weights(module: tvm.IRModule) -> tuple[tvm.IRModule, bool]:
     module.update_func(module.get_global_var("main"), main.without_attr("params").with_attr("num_input", count))
     if not weights:
         return module, False
-    bound = dict(zip(weights, values or _random_values(weights), strict=True))
+    bound = dict(zip(weights, values or _random_values(weights, seed=seed), strict=True))
     try:
         return relax.transform.BindParams("main", bound)(module), not values
     except Exception as error:  # TVM raises any class of error on a value of another shape
         raise ModelError(f"The weights do not fit their parameters: {plain(str(error).strip(), 240)}", "Correct the attribute params.") from error
 
 
-def _random_values(weights: Any) -> list[Any]:
+def _random_values(weights: Any, *, seed: int) -> list[Any]:
     """Random weights of a plausible scale: vectors around 1 (some are variances), matrices normal over the root of their fan-in."""
     shapes = [[int(size) for size in weight.ty.shape.values] for weight in weights]
     total = sum(tensor_bytes(shape, str(weight.ty.dtype)) for weight, shape in zip(weights, shapes, strict=True))
     if total > memory_limit():
         raise ModelError(f"The weights take {total / 2**30:.1f} GiB, more than is used on this machine.", "Use a machine with more memory.")
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     values = []
     for weight, shape in zip(weights, shapes, strict=True):
         dtype = str(weight.ty.dtype)

@@ -14,14 +14,13 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from workbench.engines.relax.memory import memory_limit
 from workbench.engines.relax.onnx.reading import Array, dense_value, is_standard, static_shape, trains
 from workbench.errors import ModelError
 from workbench.escaping import plain
-from workbench.machine import memory_facts
 
 _RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
 _OF_ONE_INPUT = {"Sum", "Max", "Min", "Mean", "Concat"}
-_MEMORY_SHARE = 0.75
 
 
 def simplify(model: onnx.ModelProto) -> dict[str, Array]:
@@ -100,7 +99,7 @@ def _check_size(node: onnx.NodeProto, constants: Mapping[str, Array], shapes: Ma
         if node.op_type == "ConstantOfShape" and node.input:
             shape = [int(size) for size in constants[node.input[0]].reshape(-1)]
         total_bytes += int(np.prod(np.array(shape, dtype=object))) * 4 if shape else 0
-    if before_bytes + total_bytes > _MEMORY_SHARE * memory_facts().available_bytes and total_bytes:
+    if before_bytes + total_bytes > memory_limit() and total_bytes:
         raise ModelError(
             f"The constants of the model take more than {(before_bytes + total_bytes) / 2**30:.1f} GiB, which is more than this machine has free "
             f"(node {plain(node.name)}).",

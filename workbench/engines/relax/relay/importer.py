@@ -7,10 +7,11 @@ from collections.abc import Mapping
 
 from tvm import relax
 
+from workbench.engines.relax.memory import tensor_bytes
 from workbench.engines.relax.program import Program
 from workbench.engines.relax.relay.emitter import Emitter
 from workbench.engines.relax.relay.interpreter import Item, fail_at
-from workbench.engines.relax.relay.memory import check_size, check_total, tensor_bytes
+from workbench.engines.relax.relay.memory import check_size, check_total
 from workbench.engines.relax.relay.operation import Value
 from workbench.engines.relax.relay.registry import CONVERTERS
 from workbench.engines.relax.relay.roles import find_inputs, find_uses

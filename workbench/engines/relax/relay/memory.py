@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from math import prod
 
-import numpy as np
-
+from workbench.engines.relax.memory import memory_limit, tensor_bytes
 from workbench.errors import ModelError
-
-_SHARE = 0.75
-
-
-def memory_limit() -> int:
-    """Three quarters of this machine's memory, in bytes."""
-    return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * _SHARE)
-
-
-def tensor_bytes(shape: Sequence[int], dtype: str) -> int:
-    """The size of a tensor."""
-    return prod(shape) * (2 if dtype == "bfloat16" else np.dtype(dtype).itemsize)
 
 
 def check_size(shape: Sequence[int], dtype: str, place: str) -> None:
