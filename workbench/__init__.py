@@ -10,7 +10,7 @@ from workbench.errors import WorkbenchError
 from workbench.workloads import register_workload
 
 if TYPE_CHECKING:
-    from workbench.api import Session, SessionProfile, open  # noqa: A004
+    from workbench.api import Session, SessionProfile, open  # noqa: A004 - workbench.open reads well
 
 __version__ = "0.1.0"
 __all__ = ["Session", "SessionProfile", "WorkbenchError", "errors", "open", "register_workload"]

@@ -16,7 +16,7 @@ from workbench.errors import ModelError
 from workbench.escaping import plain
 from workbench.machine import memory_facts
 from workbench.records.request import ModelSource
-from workbench.workloads import BUNDLED, registered
+from workbench.workloads import BUNDLED
 
 _LIGHT_MODELS = {
     "alexnet": "light_bvlc_alexnet",
@@ -29,11 +29,13 @@ _LIGHT_MODELS = {
     "vgg19": "light_vgg19",
     "zfnet512": "light_zfnet512",
 }
-_RELAY_START = re.compile(r"(?>(?:/\*.*?\*/|//[^\n]*\n|\s)*)(#\[version|def\s*@|fn\s*[(<]|type\s+\w+|%\w+\s*=)", re.DOTALL)
+_RELAY_SIGNS = re.compile(
+    r"#\[version|\bv0\.0\.\d|\bdef\s*@|\bfn\s*[(<\[]|\btype\s+\w+\s*[\[{=]|%\w|\blet\s+%|\bfree_var\b|\bextern\s+type\b"
+)  # what only a Relay text is likely to have; its grammar is the parser's matter
 _PROTOBUF_STARTS = (b"\x08", b"\x0a", b"\x12")  # the first fields of an ONNX model: its version of the format, its producer
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _ENDINGS = {".onnx": "onnx", ".pt2": "torch", ".py": "relax", ".relay": "relay"}
-_SNIFF_BYTES = 4096
+_SNIFF_BYTES = 65536
 
 
 @dataclass(frozen=True)
@@ -55,13 +57,18 @@ def bundled_models() -> list[BundledModel]:
     return [*networks, *(BundledModel(name, "workload", workload.description) for name, workload in BUNDLED.items())]
 
 
+def is_bundled(text: str) -> bool:
+    """True for the name of a bundled model, which means that model whatever lies in the current folder."""
+    return text in _LIGHT_MODELS or text in BUNDLED
+
+
 def resolve_model(
     text: str, *, shapes: Mapping[str, tuple[int, ...]] | None = None, args: tuple[Any, ...] | None = None, trust: bool = False
 ) -> ModelSource:
     """Find out what a MODEL argument means.
 
     Args:
-        text: A path, a bundled or registered name, or ``module:function``. A bundled name means the bundled model, whatever lies in the
+        text: A path, a bundled name, or ``module:function``. A bundled name means the bundled model, whatever lies in the
             current folder; ``./name`` means the file.
         shapes: Numbers for inputs with dynamic dimensions.
         args: Arguments of a TE workload.
@@ -75,7 +82,7 @@ def resolve_model(
         _no_arguments(text, args)
         return replace(_model_file(_light_model(text), shapes=shapes, trust=trust), name=text)
     path = Path(text)
-    if text in BUNDLED or (text in registered() and not _exists(path)):
+    if text in BUNDLED:
         return _workload(text, name=text, shapes=shapes, args=args, trust=trust)
     if not _exists(path) and re.fullmatch(r"[\w.]+:\w+", text):
         return _workload(text, name=text.rpartition(":")[2], shapes=shapes, args=args, trust=trust)
@@ -87,7 +94,7 @@ def check_trust(source: ModelSource) -> None:
     """Raise ModelError if reading a model runs its author's code and the user did not allow it."""
     shown = plain(source.path or source.workload, 120)
     what = {"relax": "is Python code, and reading it runs it", "torch": "is a torch.export archive, which can carry code"}.get(source.kind, "")
-    if source.kind == "workload" and ":" in source.workload:
+    if source.kind == "workload" and source.workload not in BUNDLED:
         what = "runs Python code of its author"
     if what and not source.trust:
         raise ModelError(f"{shown} {what}.", "If you trust its author, allow it with --trust (in Python: trust=True).")
@@ -156,12 +163,12 @@ def _kind_of_file(path: Path, start: bytes) -> str:
     ending = path.suffix.lower()
     if ending in _ENDINGS:
         return _ENDINGS[ending]
-    text = start.decode("utf-8", errors="ignore")
-    if _RELAY_START.match(text):
+    if not _CONTROL.search(start) and _RELAY_SIGNS.search(start.decode("utf-8", errors="ignore")):
         return "relay"
     if ending in (".txt", ".rly"):
         raise ModelError(
-            f"{plain(path.name)} is a text, but no Relay program.", "Relay text begins with def @main(...), fn (...) or #[version = ...]."
+            f"{plain(path.name)} is a text, but no Relay program.",
+            "Relay text begins with #[version = ...], def @main(...), fn (...), free_var or let.",
         )
     if start[:1] in _PROTOBUF_STARTS and _CONTROL.search(start):
         return "onnx"

@@ -176,6 +176,10 @@ def test_a_tvm_that_cannot_be_loaded_is_one_sentence_that_names_the_doctor(
     assert words in said(answer)
     assert "workbench doctor" in said(answer)
     assert not (tmp_path / "s").exists()
+    assert "worker.log" not in said(answer)
+    if "SIGSEGV" in words:
+        full = call(*MATMUL, "-v", PYTHONPATH=os.pathsep.join([str(tmp_path / "fake"), *sys.path])).stderr
+        assert "Fatal Python error: Segmentation fault" in full  # from the log, which is gone with the session
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_nothing_or_the_old_profile(small_medium: Path, call: Callable[..., Answer]) -> None:

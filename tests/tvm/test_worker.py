@@ -192,6 +192,13 @@ def test_an_irmodule_of_this_process_is_profiled(tmp_path: Path) -> None:
         builder.emit_func_output(builder.emit(tvm.relax.op.nn.relu(builder.emit(tvm.relax.op.add(given, given)))))
     with workbench.open(builder.get(), target="cpu", session=tmp_path / "s") as session:
         assert len(session.profile(repeat=2).record.kernel_rows) >= 1
+    kept = [path.name for path in (tmp_path / "s").glob("module*")]
+    with builder.function("other", [given]):
+        builder.emit_func_output(builder.emit(tvm.relax.op.nn.relu(given)))
+    with workbench.open(builder.get(), target="cpu", session=tmp_path / "s"):
+        pass  # nothing is profiled, so that the module of the stored profile stays
+    assert [path.name for path in (tmp_path / "s").glob("module*")] == kept
+    assert len(kept) == 1
     moved = (tmp_path / "s").rename(tmp_path / "moved")
     with workbench.open(moved) as session:
         assert session.debug_outputs([0])[0][0].shape == (4, 4)
@@ -239,6 +246,44 @@ def test_a_front_with_other_threads_or_another_function_is_told_so(tmp_path: Pat
             second.profile()
     with workbench.open(tmp_path / "s") as reopened, pytest.raises(SessionError, match=r"lives in the process that defined it"):
         reopened.profile(refresh=True)
+
+
+def stranger(folder: Path) -> tuple[dict[str, Any], Path]:
+    """A command that runs a stranger's file and claims to be trusted, and what the file leaves behind when it runs."""
+    marker, script = folder / "marker", folder / "evil.py"
+    script.write_text(f"from pathlib import Path\nPath({str(marker)!r}).touch()\n")
+    source = {"kind": "relax", "name": "evil", "path": str(script), "trust": True}
+    return {"source": source, "target": "cpu", "threads": 1, "trust": True}, marker
+
+
+def test_a_command_that_waits_in_a_strangers_session_is_not_done(tmp_path: Path) -> None:
+    arguments, marker = stranger(tmp_path)
+    with workbench.open("matmul", args=SMALL, threads=1, session=tmp_path / "s") as session:
+        session.profile(repeat=2)
+    with session.directory.store() as store:
+        planted = store.add_command("profile", arguments)
+    for trust in (False, True):
+        with workbench.open(tmp_path / "s", trust=trust) as session:
+            assert session.debug_outputs([0])[0][0].shape == (16, 16)
+        with session.directory.store() as store:
+            assert store.command(planted).state == "abandoned"
+    assert not marker.exists()
+
+
+def test_trust_comes_from_the_front_and_from_no_command(tmp_path: Path) -> None:
+    arguments, marker = stranger(tmp_path)
+    with workbench.open("matmul", args=SMALL, threads=1, session=tmp_path / "s") as session:
+        session.profile(repeat=2)
+        with session.directory.store() as store:
+            for claim in ({}, {"expects_trust": True}):
+                number = store.add_command("profile", {**arguments, **claim})
+                wait_until(lambda number=number: store.command(number).state == "failed")  # type: ignore[misc]
+                failure = store.command(number).failure
+                assert failure is not None
+                assert "trust" in failure.remedy
+        assert not marker.exists()
+        with workbench.open(tmp_path / "s", trust=True) as other, pytest.raises(EnvironmentFault, match=r"started without trust"):
+            other.profile(refresh=True)
 
 
 def test_a_callback_that_fails_ends_the_work_and_the_worker_goes_on(tmp_path: Path) -> None:

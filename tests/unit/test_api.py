@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import workbench
@@ -15,7 +16,7 @@ from workbench.errors import EnvironmentFault, InputError, ModelError, Selection
 from workbench.kernel import WorkerProcess
 from workbench.machine import cpu_facts
 from workbench.records.request import ProfileRequest
-from workbench.session import is_session
+from workbench.session import SessionDirectory, is_session
 
 RELAY = "def @main(%x: Tensor[(1, 3), float32]) { nn.relu(%x) }"
 
@@ -101,6 +102,58 @@ def test_other_runs_are_measured_if_they_are_asked_for(model: Path, asked: list[
     session.profile(refresh=True)
     assert [request.repeat for request in asked] == [None, 5, 5]
     assert workbench.open("s").request.repeat == 5
+
+
+def test_runs_that_a_session_is_opened_with_count_against_a_stored_profile(model: Path, asked: list[ProfileRequest]) -> None:
+    workbench.open(model, session="s").profile()
+    workbench.open(model, session="s", repeat=7).profile()
+    workbench.open(model, session="s", repeat=7).profile()
+    workbench.open("s", repeat=3).profile()
+    assert [request.repeat for request in asked] == [None, 7, 3]
+
+
+def test_a_bundled_name_means_the_bundled_model_even_beside_a_session_of_that_name(model: Path, asked: list[ProfileRequest]) -> None:
+    workbench.open(model, session="matmul").profile()
+    assert workbench.open("matmul").request.source.kind == "workload"
+    assert workbench.open("./matmul").request.source.kind == "relay"
+
+
+def test_outputs_are_read_and_removed_inside_the_session_alone(model: Path, asked: list[ProfileRequest], monkeypatch: pytest.MonkeyPatch) -> None:
+    session = workbench.open(model, session="s")
+    session.profile()
+    victim = model.parent / "victim"
+    victim.mkdir()
+    np.save(victim / "x.npy", np.zeros(3))
+    own = session.directory.outputs("1")
+    own.mkdir(parents=True)
+    session.directory.outputs("2").symlink_to(victim)
+    np.save(own / "x.npy", np.ones(3))
+    (own / "link.npy").symlink_to(victim / "x.npy")
+    monkeypatch.setattr(WorkerProcess, "run", lambda *_, **__: answer)
+    answer: dict[str, Any] = {"folder": "1", "files": {"0": [{"file": "x.npy", "dtype": "float64"}]}}
+    assert session.debug_outputs([0])[0][0].tolist() == [1, 1, 1]
+    assert not own.exists()
+    own.mkdir()
+    np.save(own / "x.npy", np.ones(3))
+    (own / "link.npy").symlink_to(victim / "x.npy")
+    for folder, file in [
+        *((folder, "x.npy") for folder in (str(victim), "../victim", "1/../../../victim", "2", "", None)),
+        *(("1", file) for file in ("../../../victim/x.npy", str(victim / "x.npy"), "link.npy", "..", None)),
+    ]:
+        own.mkdir(exist_ok=True)
+        answer = {"folder": folder, "files": {"0": [{"file": file, "dtype": "float64"}]}}
+        with pytest.raises(SessionError):
+            session.debug_outputs([0])
+    assert (victim / "x.npy").exists()
+
+
+def test_an_irmodule_replaces_that_of_the_stored_profile_only_with_it(tmp_path: Path) -> None:
+    directory = SessionDirectory.create(tmp_path / "s")
+    for stamp in ("a1", "b2"):
+        directory.write_module(stamp, stamp.encode())
+    assert directory.module("a1").read_bytes() == b"a1"
+    directory.forget_modules(but="b2")
+    assert [path.name for path in directory.path.glob("module*")] == ["module-b2.json"]
 
 
 def test_options_change_what_a_reopened_session_profiles_and_the_others_stay(model: Path, asked: list[ProfileRequest]) -> None:
@@ -236,7 +289,7 @@ def test_a_selection_made_in_python_is_kept_in_the_session(model: Path, asked: l
     assert workbench.open("s").selection == selection
     with workbench.open("s") as again:
         again.profile(refresh=True)
-        assert again.selection == selection
+        assert again.selection == replace(selection, rule=f"{selection.rule}; made before the present profile")
 
 
 def test_the_frame_has_the_columns_of_the_debug_runtime_first(model: Path, asked: list[ProfileRequest]) -> None:

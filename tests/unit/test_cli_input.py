@@ -151,7 +151,7 @@ def test_a_selection_is_made_shown_exported_and_imported(session: SessionDirecto
     made = call("select", *place, "--top", "2", "--export", "s.json", "--json", "-")
     assert made.code == 0
     values = json.loads(made.out)
-    assert set(values) == {"format", "version", "model", "target", "rule", "rows", "tasks"}
+    assert set(values) == {"format", "version", "model", "target", "rule", "notes", "rows", "tasks"}
     assert [task["name"] for task in values["tasks"]] == ["conv2d", "dense"]
     assert json.loads(Path("s.json").read_text()) == values
     assert json.loads(call("select", *place, "--json", "-").out) == values

@@ -8,12 +8,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from workbench import doctor
 from workbench.cli import doctor as cli
+from workbench.cli.main import main
 from workbench.doctor import AbiResult, Check, DoctorReport, examine, run_abi_check
 from workbench.errors import EnvironmentFault
 from workbench.machine import read_machine
@@ -197,3 +199,16 @@ def test_the_doctor_itself_loads_neither_tvm_nor_xgboost() -> None:
     code = "import sys, workbench.cli.doctor; print({'tvm', 'tvm_ffi', 'xgboost', 'numpy'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_the_disk_is_the_one_of_the_session_that_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[Any] = []
+
+    def note(**options: Any) -> DoctorReport:
+        asked.append(options)
+        return DoctorReport((), read_machine())
+
+    monkeypatch.setattr(doctor, "examine", note)
+    assert main(["--session", str(tmp_path / "s"), "doctor", "--json", "-"]) == 0
+    assert main(["doctor", "--json", "-"]) == 0
+    assert asked == [{"sessions": tmp_path / "s"}, {}]

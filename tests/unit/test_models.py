@@ -51,6 +51,11 @@ def test_a_bundled_name_means_the_bundled_model_whatever_lies_in_the_folder(tmp_
         ("m", "fn (%x: Tensor[(1), float32]) { %x }", "relay"),
         ("m", "type List { }", "relay"),
         ("m", "%0 = nn.relu(%x);", "relay"),
+        ("m.txt", "v0.0.4\ndef @main(%x: Tensor[(1), float32]) { %x }", "relay"),
+        ("m.txt", "free_var %x: Tensor[(1), float32];\nnn.relu(%x)", "relay"),
+        ("m.rly", "let %x = 1f; %x", "relay"),
+        ("m", "fn[A](%x: A) { %x }", "relay"),
+        ("m.txt", f"/*{'by hand ' * 1000}*/\n{RELAY}", "relay"),
         ("m.pt2", b"PK", "torch"),
         ("m.py", "import tvm", "relax"),
     ],
@@ -102,7 +107,7 @@ def test_a_file_that_is_no_model_is_refused(content: bytes, tmp_path: Path) -> N
 
 
 def test_a_beginning_made_to_take_forever_takes_no_time(tmp_path: Path) -> None:
-    for content in ("/**/" * 1000 + "x", " " * 4096, "//\n" * 1300 + "x", "/*" * 2000):
+    for content in ("/**/" * 16000 + "x", "type " * 13000, " " * 4096, "//\n" * 1300 + "x", "/*" * 2000):
         refused(written(tmp_path / "m.txt", content))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from workbench.errors import EnvironmentFault, SessionError
+from workbench.records.selection import Selection
 from workbench.session import SessionDirectory, default_path, is_session, latest_session
 
 HANG_S = 60
@@ -26,7 +27,7 @@ with SessionDirectory(Path(sys.argv[1])).lock() as mine:
 
 def test_a_directory_that_was_made_goes_with_the_folders_made_for_it(tmp_path: Path) -> None:
     directory = SessionDirectory.create(tmp_path / "a" / "b" / "c")
-    for name in ("worker.log", "worker.lock", "module.json", ".module-x.json"):
+    for name in ("worker.log", "worker.lock", "module-12ab.json", ".module-x.json"):
         (directory.path / name).touch()
     for name in ("program", "program-1", "program.partial-7", "artifacts/outputs-2"):
         (directory.path / name).mkdir(parents=True)
@@ -142,16 +143,42 @@ def test_storing_a_profile_that_was_cut_short_is_finished_later(session: Session
     assert session.program.is_dir()
 
 
-def test_the_latest_session_is_the_one_written_last_even_if_it_was_not_closed(tmp_path: Path, sessions: Any) -> None:
+def test_links_of_a_stranger_lead_nowhere(session: SessionDirectory, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    (theirs / "outputs-2").mkdir(parents=True)
+    (theirs / "text").write_text("mine")
+    session.artifacts.symlink_to(theirs)
+    session.program.symlink_to(theirs)
+    session.log.symlink_to(theirs / "text")
+    (session.path / "worker.lock").symlink_to(theirs / "text")
+    session.sweep()
+    for act in (lambda: session.outputs("2"), lambda: session.settle_program("1/../../theirs"), lambda: session.module("../x")):
+        with pytest.raises(SessionError):
+            act()
+    with pytest.raises(OSError, match=r"symbolic"):
+        session.open_log()
+    with pytest.raises(OSError, match=r"symbolic"), session.lock():
+        pass
+    session.new_program("7").mkdir()
+    session.settle_program("7")
+    assert not session.program.is_symlink()
+    assert (theirs / "text").read_text() == "mine"
+    assert (theirs / "outputs-2").is_dir()
+
+
+def test_the_latest_session_is_the_one_profiled_or_selected_from_last(tmp_path: Path, sessions: Any) -> None:
     assert latest_session(tmp_path) is None
     one = sessions.write(tmp_path / "one", sessions.profile(["a"]))
     two = sessions.write(tmp_path / "two", sessions.profile(["b"]))
     (tmp_path / "file").touch()
-    os.utime(one.database, (1000, 1000))
-    os.utime(two.database, (2000, 2000))
+    os.utime(one.database, (2e9, 2e9))
+    SessionDirectory.create(tmp_path / "never profiled")
     assert latest_session(tmp_path) == two.path
     with one.store() as store:
-        store.update_manifest({"x": 1})
+        store.set_worker(1, "ready")
+        store.add_event("progress", {})
+        assert latest_session(tmp_path) == two.path
+        store.write_selection(Selection("net", "cpu", (), (), "by hand"))
         assert latest_session(tmp_path) == one.path
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from workbench.errors import SessionError
-from workbench.records.command import CANCELLED, DONE, FAILED, PENDING, RUNNING, Failure
+from workbench.errors import Interrupted, SessionError
+from workbench.records.command import ABANDONED, CANCELLED, DONE, FAILED, PENDING, RUNNING, Failure
 from workbench.records.selection import SelectedTask, Selection
 from workbench.session import SessionDirectory
 
@@ -85,7 +85,21 @@ def test_a_selection_stays_with_a_new_profile_that_has_its_tasks_and_ticks_their
     with session.store() as store:
         store.write_selection(selection_of(task.task, rows=(0, 2)))
         store.write_profile(new, sessions.hashes(new), {"profile_id": "2"})
-        assert store.selection() == selection_of(task.task, rows=(1, 3))
+        kept = store.selection()
+        assert kept == replace(selection_of(task.task, rows=(1, 3)), rule="by hand; made before the present profile")
+        store.write_profile(new, sessions.hashes(new), {"profile_id": "3"})
+        assert store.selection() == kept
+
+
+def test_a_selection_that_is_kept_follows_the_order_of_the_new_profile(session: SessionDirectory, sessions: Any) -> None:
+    new = sessions.profile(["dense", "conv2d"])
+    conv2d, dense = sorted((task for task in new.tasks), key=lambda task: task.name)
+    with session.store() as store:
+        store.write_selection(selection_of(conv2d.task, dense.task, rows=(0, 1)))
+        store.write_profile(new, sessions.hashes(new), {"profile_id": "2"})
+        selection = store.selection()
+    assert selection is not None
+    assert [item.task for item in selection.tasks] == [task.task for task in new.tasks] == [dense.task, conv2d.task]
 
 
 def test_a_selection_goes_when_one_of_its_tasks_is_gone(session: SessionDirectory, sessions: Any) -> None:
@@ -173,6 +187,17 @@ def test_a_running_command_that_is_cancelled_goes_on_until_its_worker_ends_it(se
         assert store.command(number).state == CANCELLED
 
 
+def test_a_profile_whose_command_was_cancelled_replaces_nothing(session: SessionDirectory, sessions: Any) -> None:
+    new = sessions.profile(["matmul"])
+    with session.store() as store:
+        old, number = store.profile(), store.add_command("profile", {})
+        store.take_command()
+        store.cancel_command(number)
+        with pytest.raises(Interrupted):
+            store.write_profile(new, sessions.hashes(new), {"profile_id": "2"}, command=number)
+        assert store.profile() == old
+
+
 def test_the_first_answer_of_a_command_counts(session: SessionDirectory) -> None:
     with session.store() as store:
         number = store.add_command("profile", {})
@@ -181,27 +206,33 @@ def test_the_first_answer_of_a_command_counts(session: SessionDirectory) -> None
         assert (store.command(number).state, store.command(number).result) == (DONE, {"x": 1})
 
 
-def test_a_worker_that_takes_over_ends_what_ran_and_leaves_what_waits(session: SessionDirectory) -> None:
+def test_a_worker_that_takes_over_ends_what_ran_and_leaves_what_waited_before_its_front_came(session: SessionDirectory) -> None:
     with session.store() as store:
-        running, waiting = store.add_command("profile", {}), store.add_command("profile", {})
+        running, planted, own, later = (store.add_command("profile", {}) for _ in range(4))
         store.take_command()
-        store.abandon_commands()
+        store.abandon_commands(first=own)
         failure = store.command(running).failure
         assert failure is not None
         assert failure.kind == "WorkerDied"
-        assert store.command(waiting).state == PENDING
+        assert store.command(planted).state == ABANDONED
+        assert store.open_commands() == (own, later)
+        taken = store.take_command()
+        assert taken is not None
+        assert taken.command == own
+        store.finish_command(planted, result={})
+        assert store.command(planted).state == ABANDONED
 
 
-def test_the_heartbeat_is_the_last_one_and_can_be_cleared(session: SessionDirectory) -> None:
+def test_what_the_worker_says_of_itself_is_the_last_and_goes_with_it(session: SessionDirectory) -> None:
     with session.store() as store:
-        assert store.heartbeat() is None
-        store.beat(1, "import")
-        store.beat(2, "measure")
-        beat = store.heartbeat()
-        assert beat is not None
-        assert (beat.pid, beat.phase) == (2, "measure")
-        store.clear_heartbeat()
-        assert store.heartbeat() is None
+        assert store.worker() is None
+        store.set_worker(1, "starting")
+        store.set_worker(2, "ready")
+        state = store.worker()
+        assert state is not None
+        assert (state.pid, state.phase) == (2, "ready")
+        store.clear_worker()
+        assert store.worker() is None
 
 
 def test_a_profile_is_read_and_written_with_statements_that_do_not_grow_with_its_rows(tmp_path: Path, sessions: Any) -> None:

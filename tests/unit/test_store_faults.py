@@ -119,6 +119,8 @@ def damaged_row(**changes: Any) -> str:
         ("UPDATE manifest SET value = ? WHERE key = 'profile'", '{"model": "net"}'),
         ("DELETE FROM rows WHERE row = ?", 1),
         ("DELETE FROM tasks WHERE position = ?", 0),
+        ("UPDATE rows SET record = replace(record, '\"task\": null', ?)", '"task": "conv2d"'),
+        ("UPDATE rows SET record = (SELECT record FROM rows WHERE row = 1) WHERE row = ?", 0),
         ("CREATE TABLE x AS SELECT ?", 1),
     ],
 )
@@ -129,6 +131,23 @@ def test_a_profile_that_makes_no_sense_is_a_damaged_session(statement: str, valu
     with pytest.raises(SessionError, match=r"damaged") as caught, session.store() as store:
         store.profile()
     assert len(caught.value.message) < 500
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER late AFTER UPDATE ON commands BEGIN UPDATE commands SET result = '{}' WHERE command = new.command; END",
+        "CREATE VIEW more AS SELECT * FROM rows",
+        "CREATE INDEX more ON rows (record)",
+        "CREATE TABLE more (x)",
+        "ALTER TABLE rows ADD COLUMN more",
+    ],
+)
+def test_a_database_with_more_than_the_tables_of_a_session_is_refused(statement: str, session: SessionDirectory) -> None:
+    spoil(session, statement)
+    for create in (False, True):
+        with pytest.raises(SessionError, match=r"not those of a session"):
+            Store(session.database, create=create)
 
 
 @pytest.mark.parametrize("text", ["{", "5", "[]", '{"source": {}}', "NaN", '{"source": null}'])

@@ -16,6 +16,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
+from workbench.api import SessionProfile
 from workbench.cli import formats
 from workbench.cli.profile_table import profile_table
 from workbench.cli.table_csv import ROW_COLUMNS, TASK_COLUMNS, profile_csv, tasks_csv
@@ -24,6 +25,7 @@ from workbench.links import build_profile
 from workbench.records.origin import Origin
 from workbench.records.profile import CallTime, Kernel, KernelCall, Measurement, Profile, TensorShape
 from workbench.selection import select
+from workbench.session import SessionDirectory
 
 HOSTILE = {
     "markup": "<script>",
@@ -150,6 +152,13 @@ def test_every_row_is_one_line_that_fits_the_width(width: int, name: str) -> Non
         assert all(cell_len(line) <= width for line in lines)
         assert "─" in lines[1]
         assert sum("gather" in line for line in lines[2:6]) == (1 if width > 20 else sum("gather" in line for line in lines[2:6]))
+
+
+@pytest.mark.parametrize("unmeasured", ["", "no CUDA device"])
+def test_the_data_frame_carries_the_notes(unmeasured: str, session: SessionDirectory) -> None:
+    frame = SessionProfile(session, make_profile(["conv"], unmeasured=unmeasured)).frame()
+
+    assert frame.attrs == {"notes": ["random weights"], "unmeasured": unmeasured}
 
 
 def test_a_narrow_table_keeps_names_times_and_shapes_whole() -> None:

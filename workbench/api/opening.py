@@ -6,7 +6,6 @@ import hashlib
 import json
 import operator
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -15,10 +14,10 @@ from typing import Any, cast
 import cloudpickle
 
 from workbench.api.session import Session
-from workbench.errors import EnvironmentFault, InputError, ModelError, SessionError, TargetError
+from workbench.errors import InputError, ModelError, SessionError, TargetError
 from workbench.escaping import file_stem, plain
 from workbench.machine import cpu_facts, cuda_facts
-from workbench.models import resolve_model
+from workbench.models import is_bundled, resolve_model
 from workbench.records.request import MOST_THREADS, ModelSource, ProfileRequest
 from workbench.session import SessionDirectory, default_path, is_session
 from workbench.workloads import BUNDLED, lookup, name_of, registered
@@ -66,17 +65,17 @@ def open(  # noqa: A001 - workbench.open reads well
     """
     options = _checked(target=target, layout=layout, fusion=fusion, threads=threads, repeat=repeat, seed=seed)
     fixed = _fixed_shapes(shapes)
-    if isinstance(model, str | Path) and is_session(Path(model)):
+    if isinstance(model, str | Path) and not is_bundled(str(model)) and is_session(Path(model)):
         return _reopen(Path(model), session, options=options, shapes=fixed, args=args, trust=trust)
     source, content = _source(model, shapes=fixed, args=args, trust=trust)
     request = replace(ProfileRequest(source=source, threads=cpu_facts().physical_cores), **options)
     directory = SessionDirectory.create(Path(session) if session is not None else default_path(source.name, _label(target)))
     try:
-        request = _claim(directory, request, content)
+        request = _claim(directory, request)
     except BaseException:
         directory.discard()
         raise
-    return Session(directory, request, function=content if source.kind == "function" else b"")
+    return Session(directory, request, content=content)
 
 
 def _checked(**options: Any) -> dict[str, Any]:
@@ -124,7 +123,7 @@ def _reopen(
         raise SessionError(f"The session in {plain(str(directory.path), 120)} was never begun.", "Profile a model into it.")
     source = replace(request.source, trust=trust)  # whoever wrote the directory cannot grant trust
     if source.kind == "ir_json":
-        source = replace(source, path=str(directory.module))  # a session may have been copied
+        source = replace(source, path=str(directory.module(source.stamp)))  # a session may have been copied
     if shapes:
         source = replace(source, shapes=shapes)
     if args is not None:
@@ -172,7 +171,7 @@ def _is_ir_module(model: Model) -> bool:
     return tvm is not None and isinstance(model, tvm.IRModule)
 
 
-def _claim(directory: SessionDirectory, request: ProfileRequest, content: bytes) -> ProfileRequest:
+def _claim(directory: SessionDirectory, request: ProfileRequest) -> ProfileRequest:
     """Note in a session without a profile what it is for; refuse a session of another model."""
     with directory.store() as store:
         known = store.request()
@@ -182,8 +181,7 @@ def _claim(directory: SessionDirectory, request: ProfileRequest, content: bytes)
                 f"{plain(str(directory.path), 120)} is the session of another model ({shown}).", "Give another directory: --session DIR."
             )
         if request.source.kind == "ir_json":
-            _write_module(directory.module, content)
-            request = replace(request, source=replace(request.source, path=str(directory.module)))
+            request = replace(request, source=replace(request.source, path=str(directory.module(request.source.stamp))))
         if "profile_id" not in store.manifest():
             store.update_manifest({"request": request.to_dict(), "state": "new"})
     return request
@@ -199,23 +197,6 @@ def _same_model(one: ModelSource, other: ModelSource) -> bool:
     if one.kind in ("function", "ir_json"):
         return one.name == other.name
     return one.path == other.path or (Path(one.path).name == Path(other.path).name and not Path(one.path).exists())
-
-
-def _write_module(path: Path, content: bytes) -> None:
-    """Write an IRModule from this process where the worker can read it, whole or not at all."""
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".module-", suffix=".json", delete=False) as file:
-            try:
-                file.write(content)
-                file.close()
-                Path(file.name).replace(path)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
-    except OSError as error:
-        raise EnvironmentFault(
-            f"{plain(str(path), 120)} cannot be written: {error.strerror}.", "Check the space, or give another session."
-        ) from error
 
 
 def _label(target: str) -> str:

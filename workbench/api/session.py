@@ -16,6 +16,7 @@ import numpy as np
 
 from workbench.api.profile import SessionProfile
 from workbench.errors import SelectionError, SessionError
+from workbench.escaping import plain
 from workbench.kernel import WorkerProcess
 from workbench.kernel.worker_process import OnEvent
 from workbench.models import check_trust
@@ -32,12 +33,18 @@ class Session:
     Attributes:
         directory: Where it lives.
         request: What it profiles.
+
+    Args:
+        content: The model itself if it is in this process alone: a pickled function, or an IRModule as JSON.
     """
 
-    def __init__(self, directory: SessionDirectory, request: ProfileRequest, *, function: bytes = b"") -> None:
+    def __init__(self, directory: SessionDirectory, request: ProfileRequest, *, content: bytes = b"") -> None:
         self.directory = directory
         self.request = request
-        self._worker = WorkerProcess(directory, threads=request.threads, function=function)
+        source = request.source
+        self._module = content if source.kind == "ir_json" else b""
+        function = content if source.kind == "function" else b""
+        self._worker = WorkerProcess(directory, threads=request.threads, function=function, trust=source.trust)
         atexit.register(self.close)
 
     @property
@@ -57,28 +64,32 @@ class Session:
 
         Args:
             refresh: Measure again even if there is one.
-            repeat: Measured runs; None lets the time a run takes decide.
-            on_event: Told every event of the worker meanwhile.
+            repeat: Measured rounds; None takes the number that the session was opened with.
+            on_event: Told meanwhile how far the worker is.
 
         Raises:
             WorkbenchError: The model, the target or the machine does not allow it; the profile that the session held before is kept.
         """
         request = self.request if repeat is None else replace(self.request, repeat=repeat)
-        if not refresh and (stored := self._stored_for(request, repeat)) is not None:
+        if not refresh and (stored := self._stored_for(request)) is not None:
             return stored
         check_trust(request.source)
+        if self._module:
+            self.directory.write_module(request.source.stamp, self._module)
         self._worker.run("profile", request.to_dict(), on_event=on_event)
         self.request = request
         profile = self.stored_profile()
         if profile is None:
-            raise SessionError(f"The worker stored no profile in {self.path}.", "Look into worker.log there.")
+            raise SessionError(f"The worker stored no profile in {self.path}.", "Please report it.")
+        if self._module:
+            self.directory.forget_modules(but=request.source.stamp)
         return profile
 
-    def _stored_for(self, request: ProfileRequest, repeat: int | None) -> SessionProfile | None:
+    def _stored_for(self, request: ProfileRequest) -> SessionProfile | None:
         """The stored profile, if it answers the request."""
         with self.directory.store() as store:
             known, record = store.request(), store.profile()
-        if known is None or record is None or not known.asks_the_same(request) or repeat not in (None, known.repeat):
+        if known is None or record is None or not known.asks_the_same(request) or request.repeat not in (None, known.repeat):
             return None
         return SessionProfile(self.directory, record)
 
@@ -113,10 +124,13 @@ class Session:
             if not 0 <= row < count:
                 raise SelectionError(f"Row {row} has no outputs.", f"Kernel calls are the rows 0 to {count - 1}.")
         answer = self._worker.run("outputs", {"rows": wanted})
+        folder = self.directory.outputs(answer.get("folder", ""))
         try:
-            return {int(row): [_read_array(item) for item in files] for row, files in answer["files"].items()}
+            return {int(row): [_read_array(folder, item) for item in files] for row, files in answer["files"].items()}
+        except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+            raise SessionError(f"The worker's answer in {plain(str(self.path), 120)} cannot be read.", "Try again.") from error
         finally:
-            shutil.rmtree(answer["folder"], ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
     def close(self) -> None:
         """End the worker; the session stays on disk, unless this call of `workbench.open` made it and it never got a profile."""
@@ -134,8 +148,11 @@ class Session:
         return f"<Session {self.request.source.name} in {self.path}>"
 
 
-def _read_array(item: dict[str, str]) -> np.ndarray[Any, Any]:
+def _read_array(folder: Path, item: dict[str, str]) -> np.ndarray[Any, Any]:
     """One array that the worker wrote; its dtype may be one of ml_dtypes, which .npy keeps as raw bytes only."""
-    array: np.ndarray[Any, Any] = np.load(item["file"], allow_pickle=False)
+    file = folder / item["file"]
+    if file.parent != folder or file.is_symlink():
+        raise ValueError(item["file"])
+    array: np.ndarray[Any, Any] = np.load(file, allow_pickle=False)
     dtype = np.dtype(getattr(ml_dtypes, item["dtype"], item["dtype"]))
     return array if array.dtype == dtype else array.view(dtype)

@@ -35,7 +35,9 @@ def add_profile_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-fusion", action="store_true", help="one kernel per operator")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=1,3,224,224", help="shape of an input with dynamic dimensions")
     parser.add_argument("--args", metavar="JSON", help="arguments of a TE workload, e.g. '[1, 7, 7]'")
-    parser.add_argument("--repeat", type=_positive, metavar="N", help="measured runs (default: as many as 3 to 8 seconds allow, at least 2)")
+    parser.add_argument(
+        "--repeat", type=_positive, metavar="N", help="measured rounds (default: until 3 to 8 seconds have passed, at least 2, at most 30)"
+    )
     parser.add_argument("--threads", type=_threads, metavar="N", help="threads that run the kernels (default: all physical cores)")
     parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of random inputs and weights")
     parser.add_argument("--trust", action="store_true", help="allow the model's own code to run")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -19,13 +20,14 @@ _STYLES = {"ok": "green", "warning": "yellow", "fault": "bold red"}
 def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("doctor", parents=[shared], help="check TVM, compiler, CPU, GPUs; one line each with a remedy")
-    parser.set_defaults(run=lambda options: run_doctor(json_to=options.json, quiet=options.quiet))
+    parser.set_defaults(run=lambda options: run_doctor(session=options.session, json_to=options.json, quiet=options.quiet))
 
 
-def run_doctor(*, json_to: str | None, quiet: bool) -> int:
+def run_doctor(*, session: str | None = None, json_to: str | None, quiet: bool) -> int:
     """Examine this machine and print one line a check, with the remedy below where there is one.
 
     Args:
+        session: The directory that will be written; None looks at the place where sessions go by default.
         json_to: ``-`` for JSON alone on stdout, a file name for JSON in that file besides the lines, None for lines only.
         quiet: Print only warnings and faults.
 
@@ -35,7 +37,7 @@ def run_doctor(*, json_to: str | None, quiet: bool) -> int:
     Raises:
         EnvironmentFault: The JSON file cannot be written.
     """
-    report = doctor.examine()
+    report = doctor.examine() if session is None else doctor.examine(sessions=Path(session))
     show([], values=report.to_dict(), json_to=json_to)
     if json_to != "-":
         print_report(report, table_console(), quiet=quiet)

@@ -21,9 +21,9 @@ _ORIGINS_SHOWN = 2
 _COLUMNS = (
     Column("Row", priority=0, right=True),
     Column(DEBUG_RUNTIME_COLUMNS["node_name"], priority=0, least=24),
-    Column(DEBUG_RUNTIME_COLUMNS["ops"], priority=9, least=12),
+    Column(DEBUG_RUNTIME_COLUMNS["ops"], priority=6, least=12),
     Column(DEBUG_RUNTIME_COLUMNS["time_us"], priority=1, right=True),
-    Column("±IQR(us)", priority=6, right=True),
+    Column("±IQR(us)", priority=7, right=True),
     Column(DEBUG_RUNTIME_COLUMNS["time_percent"], priority=2, right=True),
     Column("", priority=5, style="cyan"),
     Column(DEBUG_RUNTIME_COLUMNS["shape"], priority=4, least=16),
@@ -32,9 +32,9 @@ _COLUMNS = (
     Column("Dtype", priority=12, least=7),
     Column("FLOP", priority=10, right=True),
     Column("GFLOP/s", priority=11, right=True),
-    Column("Origins", priority=8, least=20),
+    Column("Origins", priority=9, least=20),
     Column("Kernel", priority=15, least=16),
-    Column("Task", priority=7, least=24),
+    Column("Task", priority=8, least=24),
     Column("Flags", priority=3),
 )
 

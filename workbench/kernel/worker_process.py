@@ -15,17 +15,18 @@ from typing import Any
 from workbench import errors
 from workbench.errors import EnvironmentFault, InternalError, Interrupted, WorkbenchError, WorkerDied
 from workbench.escaping import plain
-from workbench.records.command import CANCELLED, DONE, FINAL_STATES, Command, Event, Failure
+from workbench.records.command import ABANDONED, CANCELLED, DONE, FINAL_STATES, Command, Event, Failure
 from workbench.session import SessionDirectory
 from workbench.store import Store
 from workbench.worker import ALREADY_SERVED, CANNOT_WRITE, NO_ENGINE, STARTING
 
 _POLL_S = 0.02
 _CANCEL_GRACE_S = 5.0
+_LOG_LINE = 400
 _STOP_GRACE_S = 3.0
 _MOST_STARTS = 10
 _LOG_TAIL_BYTES = 8000
-_LARGEST_LOG_BYTES = 10**6
+_LOG_TAIL_LINES = 40
 _CRASHES = (signal.SIGSEGV, signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE)
 _DOCTOR = "Run `workbench doctor`."
 
@@ -39,12 +40,14 @@ class WorkerProcess:
         directory: The session.
         threads: Threads that run the kernels; set before TVM loads, since TVM takes half of the logical CPUs otherwise.
         function: A pickled TE function that the worker gets through its standard input.
+        trust: True if the user allowed the model's own code to run: the worker learns it from its command line alone.
     """
 
-    def __init__(self, directory: SessionDirectory, *, threads: int, function: bytes = b"") -> None:
+    def __init__(self, directory: SessionDirectory, *, threads: int, function: bytes = b"", trust: bool = False) -> None:
         self._directory = directory
         self._threads = threads
         self._function = function
+        self._trust = trust
         self._process: subprocess.Popen[bytes] | None = None
         self._commands: set[int] = set()
 
@@ -64,7 +67,7 @@ class WorkerProcess:
         Args:
             kind: Kind of the command.
             arguments: What it needs.
-            on_event: Told every event meanwhile; what it raises ends the command.
+            on_event: Told every event of this command meanwhile; what it raises ends the command.
 
         Raises:
             WorkbenchError: What the worker raised.
@@ -72,30 +75,40 @@ class WorkerProcess:
             Interrupted: Ctrl-C; the worker was told to end the command.
         """
         with self._directory.store() as store:
-            last_event = store.last_event()
-            number = store.add_command(kind, arguments)
-            self._commands.add(number)
-            try:
-                return self._wait(store, number, last_event=last_event, on_event=on_event)
-            except KeyboardInterrupt:
-                self._cancel(store, number)
-                raise Interrupted("Stopped.", "What was finished before is saved.") from None
-            except BaseException:
-                self._cancel(store, number)
-                raise
+            for _ in range(_MOST_STARTS):
+                answer = self._run_once(store, kind, {**arguments, "expects_trust": self._trust}, on_event)
+                if answer is not None:
+                    return answer
+        raise WorkerDied("Other workers take over the session again and again.", "Close the other fronts of the session.")
 
-    def _wait(self, store: Store, number: int, *, last_event: int, on_event: OnEvent | None) -> dict[str, Any]:
+    def _run_once(self, store: Store, kind: str, arguments: dict[str, Any], on_event: OnEvent | None) -> dict[str, Any] | None:
+        """Give a command and wait for it; None if a worker that another front started just now did not know it, and left it."""
+        last_event = store.last_event()
+        number = store.add_command(kind, arguments)
+        self._commands.add(number)
+        try:
+            return self._wait(store, number, last_event=last_event, on_event=on_event)
+        except KeyboardInterrupt:
+            self._cancel(store, number)
+            raise Interrupted("Stopped.", "What was finished before is saved.") from None
+        except BaseException:
+            self._cancel(store, number)
+            raise
+
+    def _wait(self, store: Store, number: int, *, last_event: int, on_event: OnEvent | None) -> dict[str, Any] | None:
         starts = 0
         while True:
             command = store.command(number)
-            last_event = _tell(store, last_event, on_event)
+            last_event = _tell(store, number, last_event, on_event)
+            if command.state == ABANDONED:
+                return None
             if command.state in FINAL_STATES:
                 return _answer(command)
             if not self._is_alive(store, number):
                 starts += 1
                 if starts > _MOST_STARTS:
                     raise WorkerDied("The worker ends again and again before it answers.", _DOCTOR)
-                self._start()
+                self._start(number)
             time.sleep(_POLL_S)
 
     def _is_alive(self, store: Store, number: int) -> bool:
@@ -111,20 +124,22 @@ class WorkerProcess:
         if store.command(number).state in FINAL_STATES:
             return True
         if process.returncode not in (0, ALREADY_SERVED):  # 0: it ended, idle, just before our command came
-            error = self._death(process.returncode, store)
-            failure = Failure(kind=type(error).__name__, message=error.message, remedy=error.remedy)
+            error, tail = self._death(process, store), self._log_tail()
+            if tail:
+                error.add_note(tail)
+            failure = Failure(kind=type(error).__name__, message=error.message, remedy=error.remedy, detail=tail)
             with contextlib.suppress(WorkbenchError):  # on a full disk nothing can be noted
                 store.finish_command(number, failure=failure)
             raise error
         return self._directory.is_served()
 
-    def _start(self) -> None:
-        size = f"--function-bytes={len(self._function)}"
+    def _start(self, number: int) -> None:
+        options = [f"--function-bytes={len(self._function)}", f"--first-command={number}", *(["--trust"] if self._trust else [])]
         # -P and the front's own path: the worker finds what the front found, and nothing that lies in the current folder by chance.
-        command = [sys.executable, "-P", "-X", "faulthandler", "-m", "workbench.worker", str(self._directory.path), size]
+        command = [sys.executable, "-P", "-X", "faulthandler", "-m", "workbench.worker", str(self._directory.path), *options]
         environment = {**os.environ, "PYTHONPATH": _search_path(), "TVM_NUM_THREADS": str(self._threads), "PYTHONUNBUFFERED": "1"}
         try:
-            with _open_log(self._directory.log) as log:
+            with self._directory.open_log() as log:
                 self._process = subprocess.Popen(
                     command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment, start_new_session=True, bufsize=0
                 )
@@ -198,9 +213,9 @@ class WorkerProcess:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
 
-    def _death(self, code: int, store: Store) -> EnvironmentFault:
+    def _death(self, process: subprocess.Popen[bytes], store: Store) -> EnvironmentFault:
         """What to tell of a worker that ended without an answer."""
-        last_words = self._last_words()
+        code, last_words = process.returncode, self._last_words()
         if code == CANNOT_WRITE:
             return EnvironmentFault(
                 f"The worker cannot write the session in {plain(str(self._directory.path), 120)}: the disk is full or read-only.",
@@ -209,31 +224,31 @@ class WorkerProcess:
         if code == NO_ENGINE:
             return WorkerDied(f"TVM cannot be loaded: {last_words}.", _DOCTOR)
         with contextlib.suppress(WorkbenchError):
-            beat = store.heartbeat()
-            if beat is not None and beat.phase == STARTING:
+            state = store.worker()
+            if state is not None and (state.pid, state.phase) == (process.pid, STARTING):
                 return WorkerDied(f"The worker {_ending(code)} while it loaded TVM.", _DOCTOR)
         if code == -signal.SIGKILL:
             return WorkerDied(f"The worker {_ending(code)}.", "If nobody killed it, the memory ran out: look at the kernel's log, and try again.")
         if -code in _CRASHES:
-            return WorkerDied(f"The worker {_ending(code)}: TVM crashed.", f"{_DOCTOR} If it finds nothing, please report it with worker.log.")
+            return WorkerDied(
+                f"The worker {_ending(code)}: TVM crashed.", f"{_DOCTOR} If it finds nothing, please report it with the text that -v shows."
+            )
         return WorkerDied(f"The worker {_ending(code)}: {last_words}.", _DOCTOR)
 
     def _last_words(self) -> str:
         """The last line of the log that says something."""
+        told = self._log_tail().splitlines()
+        return plain(told[-1].strip(), 300).rstrip(".") if told else "it left no words"
+
+    def _log_tail(self) -> str:
+        """The last lines of the log that say something."""
         try:
             with self._directory.log.open("rb") as log:
                 log.seek(max(log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES, 0))
                 lines = log.read().decode("utf-8", "replace").splitlines()
         except OSError:
             lines = []
-        told = [line.strip() for line in lines if line.strip()]
-        return plain(told[-1], 300).rstrip(".") if told else "it left no words"
-
-
-def _open_log(path: Path) -> Any:
-    """The log, opened to append; one that has grown large begins anew."""
-    large = path.exists() and path.stat().st_size > _LARGEST_LOG_BYTES
-    return path.open("wb" if large else "ab")
+        return "\n".join([plain(line.rstrip(), _LOG_LINE) for line in lines if line.strip()][-_LOG_TAIL_LINES:])
 
 
 def _search_path() -> str:
@@ -242,13 +257,14 @@ def _search_path() -> str:
     return os.pathsep.join(folders)
 
 
-def _tell(store: Store, last_event: int, on_event: OnEvent | None) -> int:
-    """Tell the events after `last_event`; return the number of the newest."""
+def _tell(store: Store, number: int, last_event: int, on_event: OnEvent | None) -> int:
+    """Tell a command's events after `last_event`; return the number of the newest."""
     if on_event is None:
         return last_event
     for event in store.events_since(last_event):
         last_event = event.event
-        on_event(event)
+        if event.data.get("command") == number:
+            on_event(event)
     return last_event
 
 

@@ -50,8 +50,8 @@ class Command:
         command: Number, in order of arrival.
         kind: What to do: ``profile``, ``outputs``.
         arguments: What it needs.
-        state: ``pending``, ``running``, ``done``, ``failed``, ``cancelled``, or ``abandoned``: never begun, since the worker that took over the session
-            does not know who asked.
+        state: ``pending``, ``running``, ``done``, ``failed``, ``cancelled``, or ``abandoned``: never begun, since the
+            worker that took over the session does not know who asked.
         cancelled: True once a front asked for its end.
         result: The worker's answer, if it is done.
         failure: Why it failed, if it did.
@@ -84,13 +84,13 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Heartbeat:
-    """The worker's last sign of life.
+class WorkerState:
+    """What the worker said last of itself; whether it still lives is told by its lock.
 
     Attributes:
         pid: Its process.
-        time_s: Unix time of the sign.
-        phase: What it was doing.
+        time_s: Unix time since when it is so.
+        phase: ``starting`` or ``ready``.
     """
 
     pid: int

@@ -35,7 +35,7 @@ class Selection:
     Attributes:
         model: Model the selection was made for.
         target: Target it was made for.
-        tasks: Ticked tasks, hottest first when they were ticked.
+        tasks: Ticked tasks; `workbench.selection.select` puts the hottest first.
         rows: All rows those tasks stand for.
         rule: The rule in words, e.g. ``share 0.8``.
         notes: What a reader must know of the profile they were ticked in, e.g. "random weights".

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
+import re
 import shutil
+import tempfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from workbench.errors import EnvironmentFault, SessionError, WorkbenchError
 from workbench.escaping import file_stem, plain
 from workbench.store import Store
 
 SESSIONS = Path("workbench-sessions")
+_LARGEST_LOG_BYTES = 10**6
 _DATABASE = "session.sqlite"
-_FILES = (_DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm", f"{_DATABASE}-journal", "worker.log", "worker.lock", "module.json")
+_FILES = (_DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm", f"{_DATABASE}-journal", "worker.log", "worker.lock")
 _FOLDERS = ("program", "records", "artifacts", "tuned")
+_MODULES = "module-*.json"
 _LEFTOVERS = (".module-*", "program-*", "program.partial-*", "artifacts/outputs-*")
+_IDENTIFIER = re.compile(r"[0-9a-f]{1,64}")  # of profiles, modules and folders of outputs: it becomes part of a path
 _ELSEWHERE = "Give another place: --session DIR."
 
 
@@ -26,12 +33,12 @@ def default_path(model: str, target_label: str) -> Path:
 
 
 def latest_session(sessions: Path = SESSIONS) -> Path | None:
-    """The session under `sessions` that was written last; None if there is none."""
+    """The session under `sessions` that was profiled or selected from last; None if there is none."""
     found = []
     for path in sessions.glob(f"*/{_DATABASE}"):
         with contextlib.suppress(OSError):  # one that may not be looked at, or has just gone
-            found.append((max(_changed(path), _changed(path.with_name(f"{_DATABASE}-wal"))), path.parent))
-    return max(found)[1] if found else None
+            found.append((_used_at(path), path.stat().st_mtime, path.parent))
+    return max(found)[2] if found else None
 
 
 def is_session(path: Path) -> bool:
@@ -110,10 +117,69 @@ class SessionDirectory:
         """What is written on demand."""
         return self.path / "artifacts"
 
-    @property
-    def module(self) -> Path:
-        """An IRModule that the user's own process brought."""
-        return self.path / "module.json"
+    def module(self, stamp: str) -> Path:
+        """An IRModule that the user's own process brought.
+
+        Raises:
+            SessionError: The stamp is none.
+        """
+        return self.path / f"module-{self._identifier(stamp)}.json"
+
+    def write_module(self, stamp: str, content: bytes) -> None:
+        """Keep an IRModule where the worker can read it, whole or not at all.
+
+        Raises:
+            EnvironmentFault: It cannot be written.
+        """
+        path = self.module(stamp)
+        try:
+            with tempfile.NamedTemporaryFile(dir=self.path, prefix=".module-", suffix=".json", delete=False) as file:
+                try:
+                    file.write(content)
+                    file.close()
+                    Path(file.name).replace(path)
+                except BaseException:
+                    Path(file.name).unlink(missing_ok=True)
+                    raise
+        except OSError as error:
+            raise EnvironmentFault(
+                f"{plain(str(path), 120)} cannot be written: {error.strerror}.", "Check the space, or give another session."
+            ) from error
+
+    def forget_modules(self, *, but: str) -> None:
+        """Remove the IRModules of profiles that were replaced."""
+        for path in self.path.glob(_MODULES):
+            if path != self.module(but):
+                _remove(path)
+
+    def outputs(self, identifier: str) -> Path:
+        """A folder of output tensors, which the worker writes and a front removes; surely inside the session.
+
+        Raises:
+            SessionError: The identifier is none, or the folder is a link to another place.
+        """
+        folder = self.artifacts / f"outputs-{self._identifier(identifier)}"
+        if self.artifacts.is_symlink() or folder.is_symlink():
+            raise SessionError(f"{plain(str(folder), 120)} leads out of the session.", "Remove the link.")
+        return folder
+
+    def _identifier(self, text: object) -> str:
+        if not isinstance(text, str) or not _IDENTIFIER.fullmatch(text):
+            raise SessionError(
+                f"The session in {plain(str(self.path), 120)} is damaged: {plain(repr(text), 80)} is no identifier.", "Profile the model again."
+            )
+        return text
+
+    def open_log(self) -> BinaryIO:
+        """The log, opened to append; one that has grown large begins anew.
+
+        Raises:
+            OSError: It cannot be written, or is a link, which might lead to anybody's file.
+        """
+        file = os.fdopen(os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666), "ab")
+        if os.fstat(file.fileno()).st_size > _LARGEST_LOG_BYTES:
+            file.truncate(0)
+        return file
 
     @property
     def log(self) -> Path:
@@ -126,7 +192,7 @@ class SessionDirectory:
 
     def new_program(self, profile_id: str) -> Path:
         """Where the program of a profile waits until the profile is stored; see `settle_program`."""
-        return self.path / f"program-{profile_id}"
+        return self.path / f"program-{self._identifier(profile_id)}"
 
     def settle_program(self, profile_id: str | None) -> None:
         """Make the program of the stored profile the session's program: the second half of storing a profile, repeated after a crash.
@@ -135,20 +201,21 @@ class SessionDirectory:
             profile_id: Identifier of the stored profile; None if there is none.
         """
         new = None if profile_id is None else self.new_program(profile_id)
-        if new is not None and new.is_dir():
-            shutil.rmtree(self.program, ignore_errors=True)
+        if new is not None and new.is_dir() and not new.is_symlink():
+            _remove(self.program)
             new.rename(self.program)
 
     def sweep(self) -> None:
         """Remove what a worker or front left half-done when it was killed; only for the worker that holds the lock."""
         for pattern in _LEFTOVERS:
             for path in self.path.glob(pattern):
-                _remove(path)
+                if path.parent == self.path or not path.parent.is_symlink():
+                    _remove(path)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[bool]:
         """Hold the worker's lock, which ends with the process that holds it however it ends; yields False if another holds it."""
-        with (self.path / "worker.lock").open("w") as file:
+        with os.fdopen(os.open(self.path / "worker.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -177,8 +244,8 @@ class SessionDirectory:
         """
         if not self._created or self._is_in_use(own_commands):
             return
-        for name in (*_FILES, *_FOLDERS):
-            _remove(self.path / name)
+        for path in (*(self.path / name for name in (*_FILES, *_FOLDERS)), *self.path.glob(_MODULES)):
+            _remove(path)
         self.sweep()
         _remove_empty(self._made)
         self._created = False
@@ -213,9 +280,10 @@ def _remove_empty(folders: tuple[Path, ...]) -> None:
             return  # somebody uses it
 
 
-def _changed(path: Path) -> float:
-    """When a file was written last; 0 if there is none."""
+def _used_at(database: Path) -> float:
+    """When a session was used last; 0 for one that cannot be read, which says so when it is opened."""
     try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
+        with Store(database) as store:
+            return store.used_at()
+    except WorkbenchError:
         return 0.0

@@ -27,7 +27,7 @@ from workbench.records.command import (
     Command,
     Event,
     Failure,
-    Heartbeat,
+    WorkerState,
 )
 from workbench.records.decode import decode
 from workbench.records.profile import Profile, Row, Task
@@ -264,23 +264,23 @@ class Store:
         values = {"command": number, "kind": kind, "arguments": _loads(arguments), "state": state, "cancelled": bool(cancelled)}
         return decode(Command, {**values, "result": _loads_or_none(result), "failure": _loads_or_none(failure)})
 
-    # heartbeat
+    # worker
 
-    def beat(self, pid: int, phase: str) -> None:
-        """Show that the worker is alive."""
+    def set_worker(self, pid: int, phase: str) -> None:
+        """Tell which process serves the session, and whether it is ready."""
         with self._connection.transaction() as sql:
-            sql.execute("INSERT OR REPLACE INTO heartbeat VALUES (1, ?, ?, ?)", (pid, time.time(), phase))
+            sql.execute("INSERT OR REPLACE INTO worker VALUES (1, ?, ?, ?)", (pid, time.time(), phase))
 
-    def heartbeat(self) -> Heartbeat | None:
-        """The worker's last sign of life."""
+    def worker(self) -> WorkerState | None:
+        """What the worker said last of itself; None if it ended in order."""
         with self._reading():
-            found = self._sql.execute("SELECT pid, time_s, phase FROM heartbeat").fetchone()
-            return None if found is None else decode(Heartbeat, {"pid": found[0], "time_s": found[1], "phase": found[2]})
+            found = self._sql.execute("SELECT pid, time_s, phase FROM worker").fetchone()
+            return None if found is None else decode(WorkerState, {"pid": found[0], "time_s": found[1], "phase": found[2]})
 
-    def clear_heartbeat(self) -> None:
+    def clear_worker(self) -> None:
         """Show that the worker has ended."""
         with self._connection.transaction() as sql:
-            sql.execute("DELETE FROM heartbeat")
+            sql.execute("DELETE FROM worker")
 
     # plumbing
 

@@ -12,4 +12,7 @@ NO_ENGINE = 78
 STARTING = "starting"
 """Phase of a worker that has not loaded its engine yet."""
 
-__all__ = ["ALREADY_SERVED", "CANNOT_WRITE", "NO_ENGINE", "STARTING"]
+READY = "ready"
+"""Phase of a worker that takes commands."""
+
+__all__ = ["ALREADY_SERVED", "CANNOT_WRITE", "NO_ENGINE", "READY", "STARTING"]

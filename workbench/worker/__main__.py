@@ -17,10 +17,10 @@ from workbench.engines.protocol import Engine
 from workbench.errors import EnvironmentFault
 from workbench.session import SessionDirectory
 from workbench.worker import ALREADY_SERVED, CANNOT_WRITE, NO_ENGINE
-from workbench.worker.jobs import Jobs
+from workbench.worker.jobs import Job, Jobs
 from workbench.worker.service import Service
 
-_ENGINES = {"relax": ("workbench.engines.relax.engine", "RelaxEngine")}
+_ENGINE = ("workbench.engines.relax.engine", "RelaxEngine")
 _CHUNK_BYTES = 65536
 
 
@@ -33,8 +33,8 @@ def main() -> int:
     started = time.perf_counter()
     parser = argparse.ArgumentParser(prog="python -m workbench.worker", allow_abbrev=False)
     parser.add_argument("session", type=Path)
-    parser.add_argument("--engine", choices=sorted(_ENGINES), default="relax")
-    parser.add_argument("--idle-seconds", type=float, default=600.0)
+    parser.add_argument("--first-command", type=int, required=True, help="the command that the worker is started for; older ones are not done")
+    parser.add_argument("--trust", action="store_true", help="the front's user allowed the model's own code to run")
     parser.add_argument("--function-bytes", type=int, default=0, help="length of a pickled TE function at the start of standard input")
     options = parser.parse_args()
     front = _take_standard_input()
@@ -46,8 +46,13 @@ def main() -> int:
             function = _read(front, options.function_bytes)
             front_gone = threading.Event()
             threading.Thread(target=_watch_front, args=(front, front_gone), name="front", daemon=True).start()
-            service = Service(directory, idle_s=options.idle_seconds, front_gone=front_gone)
-            service.run(lambda: Jobs(_load_engine(options.engine), start_s=time.perf_counter() - started, function=function).by_kind())
+            service = Service(directory, first=options.first_command, front_gone=front_gone)
+
+            def load() -> dict[str, Job]:
+                engine = _load_engine()
+                return Jobs(engine, start_s=time.perf_counter() - started, function=function, trust=options.trust).by_kind()
+
+            service.run(load)
     except _EngineError as error:
         _log(error.__cause__ or error)
         return NO_ENGINE
@@ -72,9 +77,9 @@ def _take_standard_input() -> int:
     return front
 
 
-def _load_engine(name: str) -> Engine:
-    """Import an engine; the only place that does, so that a front never loads TVM."""
-    module, attribute = _ENGINES[name]
+def _load_engine() -> Engine:
+    """Import the engine; the only place that does, so that a front never loads TVM."""
+    module, attribute = _ENGINE
     try:
         return cast("Engine", getattr(importlib.import_module(module), attribute)())
     except Exception as error:

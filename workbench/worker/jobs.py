@@ -9,8 +9,8 @@ import resource
 import shutil
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from workbench.engines.protocol import Engine, Progress
 from workbench.errors import EnvironmentFault, ModelError, SessionError
 from workbench.escaping import plain
 from workbench.links import build_profile
+from workbench.models import check_trust
 from workbench.records.profile import Profile
 from workbench.records.request import ProfileRequest
 from workbench.records.target import TargetSpec
@@ -36,6 +37,7 @@ class JobContext:
 
     directory: SessionDirectory
     store: Store
+    command: int
     on_progress: Progress
 
 
@@ -64,12 +66,14 @@ class Jobs:
         engine: Does the work.
         start_s: Seconds that the worker took to get ready, for the record.
         function: The pickled TE function that the front handed over; empty if it has none.
+        trust: True if the user allowed the model's own code to run; nothing in the session can say so.
     """
 
-    def __init__(self, engine: Engine, *, start_s: float, function: bytes) -> None:
+    def __init__(self, engine: Engine, *, start_s: float, function: bytes, trust: bool) -> None:
         self._engine = engine
         self._start_s = start_s
         self._function = function
+        self._trust = trust
         self._loaded_profile: str | None = None
 
     def by_kind(self) -> dict[str, Job]:
@@ -79,19 +83,31 @@ class Jobs:
     def profile(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
         """Import, lower, extract, measure, link, and store it all at once."""
         request = ProfileRequest.from_dict(arguments)
+        request = replace(request, source=replace(request.source, trust=self._trust))
+        self._check_front(arguments)
+        check_trust(request.source)
         _check_threads(request)
         identifier = uuid.uuid4().hex
         self._loaded_profile = None  # from here on the engine holds another program than the stored one
         program = context.directory.new_program(identifier)
         try:
             profile, hashes, manifest = self._measured(request, program, on_progress=context.on_progress)
-            context.store.write_profile(profile, hashes, {"state": "ready", "last_stop": None, "profile_id": identifier, **manifest})
+            context.store.write_profile(
+                profile, hashes, {"state": "ready", "last_stop": None, "profile_id": identifier, **manifest}, command=context.command
+            )
         except BaseException:
             shutil.rmtree(program, ignore_errors=True)
             raise
         context.directory.settle_program(identifier)
         self._loaded_profile = identifier
-        return {"timings": manifest["timings"]}
+        return {}
+
+    def _check_front(self, arguments: Mapping[str, Any]) -> None:
+        """A front that trusts the model may have met the worker of one that does not; a claim of trust alone gives none."""
+        if arguments.get("expects_trust") is True and not self._trust:
+            raise EnvironmentFault(
+                "The worker that serves this session was started without trust.", "Close the other front of the session, then try again with --trust."
+            )
 
     def _measured(self, request: ProfileRequest, program: Path, *, on_progress: Progress) -> tuple[Profile, dict[str, str], dict[str, Any]]:
         """A new profile, the structural hashes of its kernels, and what the manifest says of it; the program is written to `program`."""
@@ -159,9 +175,11 @@ class Jobs:
 
     def outputs(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
         """Write the output tensors of some rows as .npy files; the front reads and removes them."""
+        self._check_front(arguments)
         request = self._load(context)
         arrays = self._engine.outputs(arguments["rows"], seed=request.seed, on_progress=context.on_progress)
-        folder = context.directory.artifacts / f"outputs-{uuid.uuid4().hex}"
+        identifier = uuid.uuid4().hex
+        folder = context.directory.outputs(identifier)
         folder.mkdir(parents=True)
         try:
             files = {
@@ -171,7 +189,7 @@ class Jobs:
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        return {"folder": str(folder), "files": files}
+        return {"folder": identifier, "files": files}
 
     def _load(self, context: JobContext) -> ProfileRequest:
         """Have the engine hold the program that the store's profile was made of; returns what it was made for."""
@@ -181,7 +199,7 @@ class Jobs:
         if self._loaded_profile != manifest["profile_id"]:
             context.on_progress("load", 0.0)
             self._loaded_profile = None
-            self._engine.load(context.directory.program, _target_of(manifest))
+            self._engine.load(context.directory.program, _target_of(manifest), trust=self._trust)
             if [row.kernel for row in profile.kernel_rows] != [call.kernel for call in self._engine.calls()]:
                 raise SessionError("The program of the session is not the one that its profile shows.", "Profile the model again.")
             self._loaded_profile = manifest["profile_id"]
@@ -205,7 +223,7 @@ def _check_threads(request: ProfileRequest) -> None:
         )
 
 
-def _write_array(path: Any, array: np.ndarray[Any, Any]) -> dict[str, str]:
-    """Write an array; return its file and dtype, since .npy keeps dtypes such as bfloat16 only as raw bytes."""
+def _write_array(path: Path, array: np.ndarray[Any, Any]) -> dict[str, str]:
+    """Write an array; return its name and dtype, since .npy keeps dtypes such as bfloat16 only as raw bytes."""
     np.save(path, array, allow_pickle=False)
-    return {"file": str(path), "dtype": str(array.dtype)}
+    return {"file": path.name, "dtype": str(array.dtype)}

@@ -1,4 +1,4 @@
-"""Takes commands from the store, one at a time, and answers them; shows that it is alive while it works."""
+"""Takes commands from the store, one at a time, and answers them."""
 
 from __future__ import annotations
 
@@ -14,30 +14,28 @@ from workbench.escaping import plain
 from workbench.records.command import Command, Failure
 from workbench.session import SessionDirectory
 from workbench.store import Store
-from workbench.worker import STARTING
+from workbench.worker import READY, STARTING
 from workbench.worker.jobs import Job, JobContext
 
 _POLL_S = 0.01
-_BEAT_S = 1.0
+_IDLE_S = 600.0
 _EVENT_S = 0.1
 _REASON_LIMIT = 500
 
 
 class Service:
-    """Serves one session until it is told to stop, its front is gone, or nobody asked for anything for a while.
+    """Serves one session until its front is gone, or nobody asked for anything for a while.
 
     Args:
         directory: The session, whose lock this process holds.
-        idle_s: Time without commands after which the service ends.
+        first: The command that the worker was started for; what waits from before it is not done.
         front_gone: Set when the process that started the worker has ended; the service then ends after the commands at hand.
     """
 
-    def __init__(self, directory: SessionDirectory, *, idle_s: float, front_gone: threading.Event) -> None:
+    def __init__(self, directory: SessionDirectory, *, first: int, front_gone: threading.Event) -> None:
         self._directory = directory
-        self._idle_s = idle_s
+        self._first = first
         self._front_gone = front_gone
-        self._phase = STARTING
-        self._ended = threading.Event()
 
     def run(self, load: Callable[[], dict[str, Job]]) -> None:
         """Serve.
@@ -49,49 +47,36 @@ class Service:
             EnvironmentFault: The session cannot be written.
         """
         with self._directory.store() as store:
-            store.abandon_commands()
+            store.abandon_commands(first=self._first)
             store.forget_progress()
             self._directory.settle_program(store.manifest().get("profile_id"))
             self._directory.sweep()
-            store.beat(os.getpid(), self._phase)
-            heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
-            heart.start()
-            try:
-                jobs = load()
-                self._phase = "idle"
-                store.beat(os.getpid(), self._phase)
-                self._serve(store, jobs)
-            finally:
-                self._ended.set()
-                heart.join()
-            store.clear_heartbeat()
+            store.set_worker(os.getpid(), STARTING)
+            jobs = load()
+            store.set_worker(os.getpid(), READY)
+            self._serve(store, jobs)
+            store.clear_worker()
 
     def _serve(self, store: Store, jobs: dict[str, Job]) -> None:
         last_work = time.monotonic()
         while True:
             command = store.take_command()
             if command is None:
-                if self._front_gone.is_set() or time.monotonic() - last_work > self._idle_s:
+                if self._front_gone.is_set() or time.monotonic() - last_work > _IDLE_S:
                     return
                 self._front_gone.wait(_POLL_S)
                 continue
-            if command.kind == "stop":
-                store.finish_command(command.command, result={})
-                return
             self._answer(store, jobs, command)
             last_work = time.monotonic()
 
     def _answer(self, store: Store, jobs: dict[str, Job], command: Command) -> None:
-        self._phase = command.kind
-        context = JobContext(directory=self._directory, store=store, on_progress=self._progress(store, command))
+        context = JobContext(directory=self._directory, store=store, command=command.command, on_progress=self._progress(store, command))
         try:
             result = jobs[command.kind](context, command.arguments)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a job raises is an answer to the front, not the end of the worker
             self._answer_failure(store, command, error)
         else:
             store.finish_command(command.command, result=result)
-        finally:
-            self._phase = "idle"
 
     def _answer_failure(self, store: Store, command: Command, error: BaseException) -> None:
         """Answer that a command was stopped, or why it failed; TVM may have wrapped the interruption into an error of its own."""
@@ -113,17 +98,11 @@ class Service:
             if phase == last_phase and now - last_time < _EVENT_S:
                 return
             last_phase, last_time = phase, now
-            self._phase = phase
             store.add_event("progress", {"command": command.command, "phase": phase, "share": share})
             if store.command(command.command).cancelled:
                 raise Interrupted("The work was stopped.")
 
         return progress
-
-    def _beat(self) -> None:
-        with contextlib.suppress(WorkbenchError), self._directory.store() as store:  # the service itself meets the same fault, and tells it
-            while not self._ended.wait(_BEAT_S):
-                store.beat(os.getpid(), self._phase)
 
 
 def _failure(error: BaseException) -> Failure:

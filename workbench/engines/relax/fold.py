@@ -108,8 +108,9 @@ def _evaluate(value: Any) -> Array | None:
     """The value of a call on constants, or None if it is not one, or not one of the supported operators."""
     operator = operator_name(value)
     if operator == "relax.concat" and isinstance(value.args[0], relax.Tuple):
-        parts = [array_of(field) for field in value.args[0].fields]
-        return None if any(part is None for part in parts) else _checked(value, np.concatenate(parts, axis=int(value.attrs.axis or 0)))  # type: ignore[arg-type]
+        fields = list(value.args[0].fields)
+        parts = [array for array in map(array_of, fields) if array is not None]
+        return _checked(value, np.concatenate(parts, axis=int(value.attrs.axis or 0))) if len(parts) == len(fields) else None
     if operator in _ELEMENTWISE:
         arrays = [array_of(argument) for argument in value.args]
         if any(array is None for array in arrays) or not all(np.issubdtype(array.dtype, np.floating) for array in arrays if array is not None):

@@ -62,7 +62,7 @@ def import_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program:
     return Program(module=name_bindings(module, table), origins=table)
 
 
-class _Importer(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
+class _Importer(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]  # TVM has no types
     """TVM's importer, which tells us nothing about names, made to emit each node under its origin's name."""
 
     def __init__(self, constants: Mapping[str, Array], table: OriginTable, hints: Mapping[str, str]) -> None:

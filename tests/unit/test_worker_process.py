@@ -1,0 +1,83 @@
+"""The front's side of a worker, with a stand-in that holds the lock and answers through the store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from workbench.errors import Interrupted, WorkerDied
+from workbench.kernel import WorkerProcess
+from workbench.records.command import Command, Event, Failure
+from workbench.session import SessionDirectory
+from workbench.store import Store
+
+HANG_S = 60
+
+
+@contextmanager
+def serving(directory: SessionDirectory, answer: Callable[[Store, Command], None], *, commands: int = 1) -> Iterator[None]:
+    """A worker that answers some commands."""
+    ready = threading.Event()
+
+    def serve() -> None:
+        left = commands
+        with directory.lock() as mine, directory.store() as store:
+            assert mine
+            ready.set()
+            while left:
+                command = store.take_command()
+                if command is not None:
+                    answer(store, command)
+                    left -= 1
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    assert ready.wait(HANG_S)
+    yield
+    thread.join(HANG_S)
+    assert not thread.is_alive()
+
+
+def test_a_front_is_told_the_events_of_its_own_command_alone(session: SessionDirectory) -> None:
+    def answer(store: Store, command: Command) -> None:
+        for number, phase in ((command.command - 1, "theirs"), (command.command, "mine"), (command.command + 1, "theirs too")):
+            store.add_event("progress", {"command": number, "phase": phase, "share": 0.0})
+        store.add_event("progress", {})
+        store.finish_command(command.command, result={"x": 1})
+
+    told: list[Event] = []
+    with serving(session, answer):
+        assert WorkerProcess(session, threads=1).run("profile", {}, on_event=told.append) == {"x": 1}
+    assert [event.data["phase"] for event in told] == ["mine"]
+
+
+def test_a_command_that_a_new_worker_left_is_given_again(session: SessionDirectory) -> None:
+    given: list[int] = []
+
+    def answer(store: Store, command: Command) -> None:
+        given.append(command.command)
+        if len(given) > 1:
+            store.finish_command(command.command, result={"rows": command.arguments["rows"]})
+            return
+        store._sql.execute("UPDATE commands SET state = 'pending' WHERE command = ?", (command.command,))  # noqa: SLF001 - as if it was not taken
+        store.abandon_commands(first=command.command + 1)
+
+    worker = WorkerProcess(session, threads=1)
+    with serving(session, answer, commands=2):
+        assert worker.run("outputs", {"rows": [0]}) == {"rows": [0]}
+    assert len(given) == 2
+    assert worker.commands == set(given)
+
+
+def test_what_the_worker_answers_reaches_the_caller_as_it_was_raised(session: SessionDirectory) -> None:
+    def fail(store: Store, command: Command) -> None:
+        store.finish_command(command.command, failure=Failure("WorkerDied", "It is gone.", "Mend it.", "all of the log"))
+
+    with serving(session, fail), pytest.raises(WorkerDied, match=r"It is gone\. Mend it\.") as caught:
+        WorkerProcess(session, threads=1).run("profile", {})
+    assert caught.value.__notes__ == ["all of the log"]
+    with serving(session, lambda store, command: store.finish_command(command.command, cancelled=True)), pytest.raises(Interrupted):
+        WorkerProcess(session, threads=1).run("profile", {})
