@@ -53,9 +53,8 @@ def lowered(engine: Engine, model: Path, *, fusion: bool = True) -> tuple[Kernel
     return engine.extract_tasks(on_progress=silent)
 
 
-def test_versions_and_machine_say_what_the_engine_runs_on(engine: Engine) -> None:
+def test_versions_say_what_the_engine_runs_on(engine: Engine) -> None:
     assert engine.versions()["tvm"]
-    assert engine.machine().cpu.physical_cores >= 1
 
 
 def test_every_call_names_a_kernel_and_has_origins(engine: Engine, model: Path) -> None:

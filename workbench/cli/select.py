@@ -15,9 +15,8 @@ from workbench.errors import InputError, SelectionError
 from workbench.escaping import plain
 from workbench.records.profile import Profile
 from workbench.records.selection import Selection
-from workbench.selection import parse_rows, read_selection, select, write_selection
+from workbench.selection import MOST_BYTES, parse_rows, read_selection, select, write_selection
 
-_LARGEST_FILE_BYTES = 1_000_000
 _EXPORT = "Give a file that `workbench select --export FILE` wrote."
 
 
@@ -80,11 +79,11 @@ def _read(name: str) -> str:
     shown = plain(name, 120)
     try:
         if name == "-":
-            data = b"" if sys.stdin is None else sys.stdin.buffer.read(_LARGEST_FILE_BYTES + 1)
+            data = b"" if sys.stdin is None else sys.stdin.buffer.read(MOST_BYTES + 1)
         else:
             with Path(name).open("rb") as file:
-                data = file.read(_LARGEST_FILE_BYTES + 1)
-        if len(data) > _LARGEST_FILE_BYTES:
+                data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
             raise SelectionError(f"{shown} is too large for a selection.", _EXPORT)
         return data.decode("utf-8-sig")
     except OSError as error:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from workbench.records.machine import Machine
 from workbench.records.origin import Origin
 from workbench.records.profile import Kernel, KernelCall, Measurement
 from workbench.records.request import ModelSource
@@ -74,8 +73,4 @@ class Engine(Protocol):
 
     def load(self, directory: Path, target: TargetSpec, *, trust: bool = False) -> None:
         """Take up a lowered model that `save` wrote; one that would run code from outside of it needs trust."""
-        ...
-
-    def machine(self) -> Machine:
-        """Facts of this machine."""
         ...

@@ -130,10 +130,10 @@ class Store:
         if selection is None or not all(item.task in places for item in selection.tasks):
             self._sql.execute("DELETE FROM selection")
             return
-        tasks = tuple(sorted(selection.tasks, key=lambda item: places[item.task]))
+        tasks = tuple(sorted(selection.tasks, key=lambda item: -(profile.tasks[places[item.task]].time_us or 0.0)))
         rows = tuple(sorted(row for item in tasks for row in profile.tasks[places[item.task]].rows))
         rule = f"{selection.rule.removesuffix(_OLD_RULE)}{_OLD_RULE}"
-        self._set_selection(replace(selection, model=profile.model, target=profile.target, tasks=tasks, rows=rows, rule=rule))
+        self._set_selection(replace(selection, model=profile.model, target=profile.target, tasks=tasks, rows=rows, rule=rule, notes=profile.notes))
 
     def profile(self) -> Profile | None:
         """The profile, or None before the first one is finished."""

@@ -21,6 +21,7 @@ from workbench.engines.protocol import Engine, Progress
 from workbench.errors import EnvironmentFault, ModelError, SessionError
 from workbench.escaping import plain
 from workbench.links import build_profile
+from workbench.machine import read_machine
 from workbench.models import check_trust
 from workbench.records.profile import Profile
 from workbench.records.request import ProfileRequest
@@ -145,7 +146,7 @@ class Jobs:
             "target": target.to_dict(),
             "lowering": {"steps": list(steps), "layout": request.layout, "fusion": request.fusion},
             "measurement": {"hook_us": measurement.hook_us, "repeat": request.repeat, "threads": measurement.threads, "seed": request.seed},
-            "machine": engine.machine().to_dict(),
+            "machine": read_machine().to_dict(),
             "timings": {"start_s": self._start_s, **clock.to_dict()},
             "profiled_at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         }

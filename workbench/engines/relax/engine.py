@@ -21,8 +21,6 @@ from workbench.engines.relax.profiler import Profiler
 from workbench.engines.relax.program import Program
 from workbench.engines.relax.targets import resolve_target, to_tvm
 from workbench.errors import ModelError
-from workbench.machine import read_machine
-from workbench.records.machine import Machine
 from workbench.records.origin import Origin
 from workbench.records.profile import Kernel, KernelCall, Measurement
 from workbench.records.request import ModelSource
@@ -113,10 +111,6 @@ class RelaxEngine:
         self._lowered = program_files.load(directory, trust=trust)
         self._target = target
         self._profiler = None
-
-    def machine(self) -> Machine:
-        """Facts of this machine."""
-        return read_machine()
 
     def _ready(self) -> tuple[Lowered, TargetSpec]:
         if self._lowered is None or self._target is None:
