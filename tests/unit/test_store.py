@@ -86,7 +86,7 @@ def test_a_selection_stays_with_a_new_profile_that_has_its_tasks_and_ticks_their
         store.write_selection(selection_of(task.task, rows=(0, 2)))
         store.write_profile(new, sessions.hashes(new), {"profile_id": "2"})
         kept = store.selection()
-        assert kept == replace(selection_of(task.task, rows=(1, 3)), rule="by hand; made before the present profile")
+        assert kept == replace(selection_of(task.task, rows=(1, 3)), rule="by hand; made before the present profile", notes=new.notes)
         store.write_profile(new, sessions.hashes(new), {"profile_id": "3"})
         assert store.selection() == kept
 
