@@ -16,7 +16,7 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --no
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-torch lint format wheel bench clean
+.PHONY: help venv demo test torch test-torch lint format wheel bench clean
 
 help: ## List what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,7 +29,9 @@ demo: $(READY) ## Do the whole job on a bundled model, with a small budget
 test: $(READY) ## Run the tests
 	$(BIN)/python -m pytest $(ARGS)
 
-test-torch: $(TORCH) ## Install torch into the environment and run the tests that need it
+torch: $(TORCH) ## Install torch into the environment, for .pt2 archives
+
+test-torch: $(TORCH) ## Run the tests that need torch
 	$(BIN)/python -m pytest -m torch $(ARGS)
 
 lint: $(READY) ## Check style, types and layers

@@ -123,7 +123,7 @@ def test_ctrl_c_ends_all_processes_and_leaves_nothing_half_done(existing: bool, 
         with SessionDirectory(place).store() as store:
             since = store.last_event()
     before = call("tasks", "--session", "s", "--json", "-").stdout
-    command = [sys.executable, "-m", "workbench.cli.main", *MATMUL, *FOREVER]
+    command = ["env", "--default-signal=INT", sys.executable, "-m", "workbench.cli.main", *MATMUL, *FOREVER]  # tests may run where it is ignored
     with subprocess.Popen(command, cwd=tmp_path, env=environment_with(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as front:
         wait_until(lambda: is_measuring(place, since=since))
         workers = processes_of(place)

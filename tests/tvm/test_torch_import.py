@@ -304,7 +304,7 @@ def test_without_pytorch_the_remedy_is_the_extra_to_install(tmp_path: Path, monk
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
     monkeypatch.setattr(torch_import.importlib, "import_module", absent)
-    with pytest.raises(EnvironmentFault, match=r"pip install 'tvm-workbench\[torch\]'"):
+    with pytest.raises(EnvironmentFault, match=r"make torch"):
         import_exported_program(archive(tmp_path, {}), {})
 
 

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import workbench
+from workbench.api import opening
 from workbench.errors import EnvironmentFault, InputError, ModelError, SelectionError, SessionError, TargetError
 from workbench.kernel import WorkerProcess
 from workbench.machine import cpu_facts
-from workbench.records.request import ProfileRequest
+from workbench.records.request import ModelSource, ProfileRequest
 from workbench.session import SessionDirectory, is_session
 
 RELAY = "def @main(%x: Tensor[(1, 3), float32]) { nn.relu(%x) }"
@@ -313,3 +314,29 @@ def test_a_session_on_a_read_only_medium_shows_its_profile(small_medium: Any, mo
         with pytest.raises(EnvironmentFault):
             session.profile().select(top=1)
     assert os.listdir(small_medium.path) == ["s"]  # noqa: PTH208
+
+
+@pytest.mark.parametrize("repeat", [0, -1, True, 2.5, "3"])
+def test_a_number_of_rounds_that_is_none_is_refused(tmp_path: Path, repeat: Any) -> None:
+    with workbench.open("matmul", session=tmp_path / "s") as session, pytest.raises(workbench.errors.InputError, match="repeat is"):
+        session.profile(repeat=repeat)
+
+
+def test_a_fork_of_the_process_neither_uses_nor_removes_its_session(tmp_path: Path) -> None:
+    session = workbench.open("matmul", session=tmp_path / "s")
+    child = os.fork()
+    if child == 0:
+        try:
+            session.profile()
+        except workbench.errors.SessionError:
+            session.close()
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (tmp_path / "s" / "session.sqlite").exists()
+    session.close()
+
+
+def test_modules_have_default_places_of_their_own() -> None:
+    sources = [ModelSource(kind="ir_json", name="module", stamp=stamp * 64) for stamp in "ab"]
+    assert [opening._place_name(source) for source in sources] == ["module-aaaaaaaa", "module-bbbbbbbb"]  # noqa: SLF001 - TVM is not loaded here

@@ -385,3 +385,25 @@ def test_a_full_standard_output_is_one_sentence(tmp_path: Path) -> None:
         done = shell(f"{command} > /dev/full", tmp_path)
         assert done.returncode == 3
         assert is_one_sentence_with_a_remedy(done), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("tasks", "--session", "s", "--json", "s/session.sqlite"), "part of a session"),
+        (("select", "--session", "s", "--top", "1", "--export", "s/worker.log"), "part of a session"),
+        (("profile", "m.onnx", "--csv", "m.onnx"), "overwrite the model"),
+        (("tasks", "--session", "s", "--json", "out", "--csv", "out"), "the same file"),
+    ],
+)
+def test_a_result_never_overwrites_what_it_comes_from(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, sessions: Any, call: Callable[..., Answer]
+) -> None:
+    sessions.write(tmp_path / "s", sessions.profile(["conv2d"]))
+    (tmp_path / "s" / "worker.log").write_text("log")
+    (tmp_path / "m.onnx").write_text("model")
+    (tmp_path / "out").write_text("old")
+    answer = call(*arguments)
+    assert (answer.code, message in answer.err) == (2, True), answer.err
+    assert (tmp_path / "m.onnx").read_text() == "model"
+    assert call("tasks", "--session", "s").code == 0

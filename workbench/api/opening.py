@@ -6,6 +6,7 @@ import hashlib
 import json
 import operator
 import sys
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -23,6 +24,8 @@ from workbench.session import SessionDirectory, default_path, is_session
 from workbench.workloads import BUNDLED, lookup, name_of, registered
 
 Model = str | Path | Callable[..., Any] | Any
+
+_opened: weakref.WeakValueDictionary[Path, Session] = weakref.WeakValueDictionary()
 
 
 def open(  # noqa: A001 - workbench.open reads well
@@ -69,13 +72,30 @@ def open(  # noqa: A001 - workbench.open reads well
         return _reopen(Path(model), session, options=options, shapes=fixed, args=args, trust=trust)
     source, content = _source(model, shapes=fixed, args=args, trust=trust)
     request = replace(ProfileRequest(source=source, threads=cpu_facts().physical_cores), **options)
-    directory = SessionDirectory.create(Path(session) if session is not None else default_path(source.name, _label(target)))
+    path = Path(session) if session is not None else default_path(_place_name(source), _label(target))
+    if source.kind == "function":
+        _end_worker_of_this_process(path)
+    directory = SessionDirectory.create(path)
     try:
         request = _claim(directory, request)
     except BaseException:
         directory.discard()
         raise
-    return Session(directory, request, content=content)
+    opened = Session(directory, request, content=content)
+    _opened[path.absolute()] = opened
+    return opened
+
+
+def _place_name(source: ModelSource) -> str:
+    """Name of a model for its default directory; different IRModules have no names to tell them apart, so they get a digest."""
+    return f"{source.name}-{source.stamp[:8]}" if source.kind == "ir_json" else source.name
+
+
+def _end_worker_of_this_process(path: Path) -> None:
+    """End the worker of a session that this process opened before in the same place: it may hold an older function of the same name."""
+    previous = _opened.pop(path.absolute(), None)
+    if previous is not None:
+        previous.close()
 
 
 def _checked(**options: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import operator
+import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,7 +16,7 @@ import ml_dtypes
 import numpy as np
 
 from workbench.api.profile import SessionProfile
-from workbench.errors import SelectionError, SessionError
+from workbench.errors import InputError, SelectionError, SessionError
 from workbench.escaping import plain
 from workbench.kernel import WorkerProcess
 from workbench.kernel.worker_process import OnEvent
@@ -45,6 +46,7 @@ class Session:
         self._module = content if source.kind == "ir_json" else b""
         function = content if source.kind == "function" else b""
         self._worker = WorkerProcess(directory, threads=request.threads, function=function, trust=source.trust)
+        self._process = os.getpid()
         atexit.register(self.close)
 
     @property
@@ -70,13 +72,15 @@ class Session:
         Raises:
             WorkbenchError: The model, the target or the machine does not allow it; the profile that the session held before is kept.
         """
+        if repeat is not None and (not isinstance(repeat, int) or isinstance(repeat, bool) or repeat < 1):
+            raise InputError(f"repeat is {plain(repr(repeat))}.", "Give a whole number of at least 1, or None.")
         request = self.request if repeat is None else replace(self.request, repeat=repeat)
         if not refresh and (stored := self._stored_for(request)) is not None:
             return stored
         check_trust(request.source)
         if self._module:
             self.directory.write_module(request.source.stamp, self._module)
-        self._worker.run("profile", request.to_dict(), on_event=on_event)
+        self._run("profile", request.to_dict(), on_event=on_event)
         self.request = request
         profile = self.stored_profile()
         if profile is None:
@@ -123,7 +127,7 @@ class Session:
         for row in wanted:
             if not 0 <= row < count:
                 raise SelectionError(f"Row {row} has no outputs.", f"Kernel calls are the rows 0 to {count - 1}.")
-        answer = self._worker.run("outputs", {"rows": wanted})
+        answer = self._run("outputs", {"rows": wanted})
         folder = self.directory.outputs(answer.get("folder", ""))
         try:
             return {int(row): [_read_array(folder, item) for item in files] for row, files in answer["files"].items()}
@@ -134,9 +138,19 @@ class Session:
 
     def close(self) -> None:
         """End the worker; the session stays on disk, unless this call of `workbench.open` made it and it never got a profile."""
+        if os.getpid() != self._process:
+            return  # a fork of the process that opened the session: the worker and the directory are not its own
         self._worker.stop()
         self.directory.discard(own_commands=self._worker.commands)
         atexit.unregister(self.close)
+
+    def _run(self, kind: str, arguments: dict[str, Any], *, on_event: OnEvent | None = None) -> dict[str, Any]:
+        """Have the worker do something; it is started if need be, and ended with the program."""
+        if os.getpid() != self._process:
+            raise SessionError("This session was opened by the process that this one was forked from.", "Open it again here.")
+        atexit.unregister(self.close)  # a session that was closed and is used again has to be closed again
+        atexit.register(self.close)
+        return self._worker.run(kind, arguments, on_event=on_event)
 
     def __enter__(self) -> Self:
         return self

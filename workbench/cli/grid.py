@@ -72,13 +72,18 @@ class Grid:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Lay the lines out for this console."""
         ascii_only = options.ascii_only
-        widths = _fit(self.columns, self._wanted(ascii_only=ascii_only), max(options.max_width, 1))
+        wanted = self._wanted(ascii_only=ascii_only)
+        widths = _fit(self.columns, wanted, max(options.max_width, 1))
         kept = [index for index, width in enumerate(widths) if width]
         titles = Line(cells=tuple(column.title for column in self.columns), style="bold")
         yield self._text(titles, kept, widths=widths, ascii_only=ascii_only)
         yield Text(("-" if ascii_only else "─") * _total(widths), style="dim", no_wrap=True, overflow="crop")
         for line in self.lines:
             yield self._text(line, kept, widths=widths, ascii_only=ascii_only)
+        hidden = [column.title for column, want, width in zip(self.columns, wanted, widths, strict=True) if column.title and want and not width]
+        if hidden:
+            words = f"no room for: {', '.join(hidden)} (widen the terminal, or use --csv or --json)"
+            yield from console.render(Sentence(words, style="dim"), options)
 
     def _wanted(self, *, ascii_only: bool) -> list[int]:
         """Width of each column if there were room for everything; 0 for a column without text."""

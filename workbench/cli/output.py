@@ -17,6 +17,7 @@ from rich.console import RenderableType
 from workbench.cli.formats import table_console
 from workbench.errors import EnvironmentFault, InputError
 from workbench.escaping import plain
+from workbench.session import DATABASE, SESSION_FILES
 
 _STDOUT = "-"
 _DESTINATIONS = ("--json", "--csv", "--export")
@@ -35,9 +36,19 @@ def check_destinations(options: argparse.Namespace) -> None:
         raise InputError(f"{' and '.join(to_stdout)} cannot both write to standard output.", "Give a file to one of them.")
     if options.session is not None and not options.session.strip():
         raise InputError("--session names no directory.", "Give a directory, or leave --session out.")
+    files: dict[Path, str] = {}
     for option, destination in wanted:
-        if destination not in (None, _STDOUT):
-            _check_file(destination, option)
+        if destination in (None, _STDOUT):
+            continue
+        _check_file(destination, option)
+        path = Path(destination).resolve()
+        if path.is_file() and path in files:
+            raise InputError(f"{files[path]} and {option} name the same file.", "Give each a file of its own.")
+        files.setdefault(path, option)
+        if getattr(options, "model", None) is not None and path == Path(options.model).resolve():
+            raise InputError(f"{option} would overwrite the model.", f"Give another file to {option}.")
+        if path.name in SESSION_FILES and (path.parent / DATABASE).exists():
+            raise InputError(f"{option} would overwrite a part of a session.", f"Give another file to {option}.")
 
 
 def _check_file(destination: str, option: str) -> None:

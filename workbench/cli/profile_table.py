@@ -18,23 +18,24 @@ _ELIMINATED_SHOWN = 3
 _BAR_WIDTH = 8
 _FEWEST_HIDDEN = 6  # fewer are shown: the line that stands for them would save nothing
 _ORIGINS_SHOWN = 2
+_HOTTEST_ORIGINS = 4
 _COLUMNS = (
     Column("Row", priority=0, right=True),
     Column(DEBUG_RUNTIME_COLUMNS["node_name"], priority=0, least=24),
-    Column(DEBUG_RUNTIME_COLUMNS["ops"], priority=6, least=12),
+    Column(DEBUG_RUNTIME_COLUMNS["ops"], priority=8, least=12),
     Column(DEBUG_RUNTIME_COLUMNS["time_us"], priority=1, right=True),
-    Column("±IQR(us)", priority=7, right=True),
+    Column("±IQR(us)", priority=9, right=True),
     Column(DEBUG_RUNTIME_COLUMNS["time_percent"], priority=2, right=True),
-    Column("", priority=5, style="cyan"),
-    Column(DEBUG_RUNTIME_COLUMNS["shape"], priority=4, least=16),
+    Column("", priority=6, style="cyan"),
+    Column(DEBUG_RUNTIME_COLUMNS["shape"], priority=7, least=16),
     Column(DEBUG_RUNTIME_COLUMNS["inputs"], priority=13, right=True),
     Column(DEBUG_RUNTIME_COLUMNS["outputs"], priority=14, right=True),
     Column("Dtype", priority=12, least=7),
     Column("FLOP", priority=10, right=True),
     Column("GFLOP/s", priority=11, right=True),
-    Column("Origins", priority=9, least=20),
+    Column("Origins", priority=5, least=20),
     Column("Kernel", priority=15, least=16),
-    Column("Task", priority=8, least=24),
+    Column("Task", priority=4, least=20),
     Column("Flags", priority=3),
 )
 
@@ -53,7 +54,18 @@ def profile_table(profile: Profile, *, all_rows: bool = False) -> RenderableType
     sentences += [("bold", words) for words in _totals(profile)]
     sentences += [("", words) for words in (difference_note(profile),) if words]
     sentences += [("dim", words) for words in _eliminated(profile)]
+    sentences += [("", words) for words in _hottest(profile)]
     return Group(grid, *(Sentence(words, style=style) for style, words in sentences), *remark_sentences(profile))
+
+
+def _hottest(profile: Profile) -> list[str]:
+    """The answer to the first question: which row is the hottest, which task is it, and where did it come from."""
+    rows = [row for row in profile.kernel_rows if row.time_us is not None]
+    if not rows:
+        return []
+    row = max(rows, key=lambda candidate: candidate.time_us or 0.0)
+    origins = ", ".join(map(str, row.origins[:_HOTTEST_ORIGINS])) + (" ..." if len(row.origins) > _HOTTEST_ORIGINS else "")
+    return [f"hottest: row {row.row}, {row.time_percent or 0.0:.1f} % of the time, task {row.task}, from {origins}"]
 
 
 def remark_sentences(profile: Profile) -> list[Sentence]:

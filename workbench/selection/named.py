@@ -47,7 +47,7 @@ def by_rows(profile: Profile, rows: Iterable[int]) -> Named:
 
 
 def by_tasks(profile: Profile, names: Sequence[str]) -> Named:
-    """The tasks with the given identifiers, unique beginnings of identifiers, or kernel names.
+    """The tasks with the given identifiers, unique beginnings or ends of identifiers, or kernel names.
 
     Raises:
         SelectionError: A name fits no task or several, or its task cannot be tuned, or there are none.
@@ -127,7 +127,7 @@ def _also_selected(profile: Profile, given: set[int], tasks: frozenset[str]) -> 
 
 
 def _by_prefix(profile: Profile, name: str, *, known: Iterable[str]) -> Task:
-    matches = [task for task in profile.tasks if task.task.startswith(name)]
+    matches = [task for task in profile.tasks if task.task.startswith(name) or task.task.endswith(f"-{name}")]
     if len(matches) > 1:
         raise SelectionError(f'"{plain(name)}" fits {len(matches)} tasks.', f"Say which: {_listed(task.task for task in matches)}.")
     if not matches:

@@ -18,8 +18,8 @@ from workbench.store import Store
 
 SESSIONS = Path("workbench-sessions")
 _LARGEST_LOG_BYTES = 10**6
-_DATABASE = "session.sqlite"
-_FILES = (_DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm", f"{_DATABASE}-journal", "worker.log", "worker.lock")
+DATABASE = "session.sqlite"
+SESSION_FILES = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", f"{DATABASE}-journal", "worker.log", "worker.lock")
 _FOLDERS = ("program", "records", "artifacts", "tuned")
 _MODULES = "module-*.json"
 _LEFTOVERS = (".module-*", "program-*", "program.partial-*", "artifacts/outputs-*")
@@ -35,7 +35,7 @@ def default_path(model: str, target_label: str) -> Path:
 def latest_session(sessions: Path = SESSIONS) -> Path | None:
     """The session under `sessions` that was profiled or selected from last; None if there is none."""
     found = []
-    for path in sessions.glob(f"*/{_DATABASE}"):
+    for path in sessions.glob(f"*/{DATABASE}"):
         with contextlib.suppress(OSError):  # one that may not be looked at, or has just gone
             found.append((_used_at(path), path.stat().st_mtime, path.parent))
     return max(found)[2] if found else None
@@ -44,7 +44,7 @@ def latest_session(sessions: Path = SESSIONS) -> Path | None:
 def is_session(path: Path) -> bool:
     """True if a path leads to a session directory."""
     try:
-        return (path / _DATABASE).is_file()
+        return (path / DATABASE).is_file()
     except (OSError, ValueError):
         return False  # no name that this file system can have
 
@@ -105,7 +105,7 @@ class SessionDirectory:
     @property
     def database(self) -> Path:
         """The store."""
-        return self.path / _DATABASE
+        return self.path / DATABASE
 
     @property
     def program(self) -> Path:
@@ -244,7 +244,7 @@ class SessionDirectory:
         """
         if not self._created or self._is_in_use(own_commands):
             return
-        for path in (*(self.path / name for name in (*_FILES, *_FOLDERS)), *self.path.glob(_MODULES)):
+        for path in (*(self.path / name for name in (*SESSION_FILES, *_FOLDERS)), *self.path.glob(_MODULES)):
             _remove(path)
         self.sweep()
         _remove_empty(self._made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ from workbench.records.request import ModelSource
 from workbench.records.target import TargetSpec
 
 LAYOUTS = ("keep",)
+
+_SAME_ARCHITECTURE = (("x86_64", "amd64"), ("aarch64", "arm64"))
+_NAMES_OF_HERE = next((names for names in _SAME_ARCHITECTURE if platform.machine() in names), (platform.machine(),))
 
 
 class RelaxEngine:
@@ -137,6 +141,10 @@ class RelaxEngine:
 def _missing_device(target: TargetSpec) -> str:
     """Why kernels for a target cannot run on this machine; empty if they can."""
     if target.kind == "llvm":
-        return ""
-    device = tvm.device(target.kind, 0)
+        wanted = str(target.options.get("mtriple", "")).partition("-")[0]
+        return "" if wanted in ("", *_NAMES_OF_HERE) else f"no {wanted} processor here"
+    try:
+        device = tvm.device(target.kind, 0)
+    except ValueError:
+        return f"TVM has no device for the target kind {target.kind}"
     return "" if device.exist else f"no {target.kind.upper()} device here"

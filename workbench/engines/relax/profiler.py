@@ -92,8 +92,8 @@ class Profiler:
         """Warm up, calibrate, and measure.
 
         Args:
-            repeat: Number of rounds; None measures for three to eight seconds, at least two rounds, at most thirty, and for up to twice as
-                long while the two kinds of run disagree, which means that something else disturbs the machine.
+            repeat: Number of rounds; None measures for three to eight seconds, at least two rounds, at most thirty; for up to twice as long
+                while the two kinds of run disagree (something else disturbs the machine), if a run takes less than a second.
         """
         self._run("warm up", skip=skip_repeated() if self._floats_only else skip_nothing)
         cost = measure_hook_cost(self._synchronise)
@@ -186,7 +186,8 @@ def _enough(samples: _Samples, repeat: int | None, started: float) -> bool:
     if repeat is not None:
         return rounds >= repeat
     elapsed_s = time.perf_counter() - started
-    patience = 1.0 if samples.agree else _PATIENCE
+    short = samples.totals_us[-1] < _SLOW_RUN_S * 1e6 if samples.totals_us else True
+    patience = _PATIENCE if short and not samples.agree else 1.0  # a slow model's next round would cost more than it tells
     return rounds >= _MAX_ROUNDS or any(rounds >= least and elapsed_s > seconds * patience for least, seconds in _STOP_AFTER)
 
 

@@ -62,7 +62,8 @@ def _load_torch() -> tuple[Any, Any]:
         return importlib.import_module("torch"), importlib.import_module(_TRANSLATOR)
     except ImportError as error:
         raise EnvironmentFault(
-            f"PyTorch is needed to read a torch.export archive: {plain(str(error), 120)}.", "pip install 'tvm-workbench[torch]'"
+            f"PyTorch is needed to read a torch.export archive: {plain(str(error), 120)}.",
+            "Install it: make torch in a checkout, or pip install 'tvm-workbench[torch]'.",
         ) from error
 
 
