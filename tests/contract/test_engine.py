@@ -130,3 +130,19 @@ def test_what_progress_raises_ends_the_work_and_the_next_call_works(engine: Engi
 def test_bad_input_is_an_error_of_the_users(engine: Engine, model: Path, call: Callable[[Engine, Path], object], error: type[Exception]) -> None:
     with pytest.raises(error):
         call(engine, model)
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ('{"kind": "llvm", "mtriple": "riscv64-unknown-linux-gnu", "mcpu": "generic-rv64"}', "no riscv64 processor here"),
+        ("c", "no device for the target kind c"),
+    ],
+)
+def test_a_target_that_cannot_run_here_is_lowered_and_says_why_it_has_no_times(engine: Engine, model: Path, target: str, reason: str) -> None:
+    engine.import_model(resolve_model(str(model)), seed=0, function=None)
+    engine.lower(engine.resolve_target(target, threads=1), layout="keep", fusion=True, on_progress=silent)
+    assert len(engine.calls()) == 2
+    measurement = engine.profile(repeat=1, seed=0, on_progress=silent)
+    assert reason in measurement.unmeasured
+    assert measurement.calls == ()
