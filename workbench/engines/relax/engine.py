@@ -59,7 +59,7 @@ class RelaxEngine:
     def import_model(self, source: ModelSource, *, seed: int, function: Callable[..., Any] | None) -> tuple[str, ...]:
         """Read a model."""
         self._program = import_source(source, seed=seed, function=function)
-        return ("random weights",) if self._program.random_weights else ()
+        return (*(("random weights",) if self._program.random_weights else ()), *self._program.notes)
 
     def lower(self, target: TargetSpec, *, layout: str, fusion: bool, on_progress: Progress) -> tuple[str, ...]:
         """Lower the imported model."""

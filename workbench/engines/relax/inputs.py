@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import ml_dtypes
@@ -9,14 +10,29 @@ import numpy as np
 import tvm
 
 from workbench.engines.relax.lowering import Lowered
+from workbench.errors import ModelError
+from workbench.escaping import plain
 
-_SMALL_INTEGERS = 2
+_UNDER_A_BYTE = re.compile(r"(u?int|float)[1-7](?!\d)")  # packed in TVM's memory, which takes no NumPy array of them
 
 
 def random_inputs(lowered: Lowered, *, seed: int) -> list[np.ndarray[Any, Any]]:
-    """One array per input of ``main``: normal for floating point; 0 or 1 for integers, which may be indices into small tables."""
+    """One array per input of ``main``: normal for floating point, random for booleans.
+
+    Integers are all 1: neither a division by zero nor an index beyond a table of two rows.
+
+    Raises:
+        ModelError: An input's type has less than a byte for an element; the message names it.
+    """
     generator = np.random.default_rng(seed)
-    return [_random(generator, parameter.ty) for parameter in list(lowered.module["main"].params)[: lowered.input_count]]
+    parameters = list(lowered.module["main"].params)[: lowered.input_count]
+    for parameter in parameters:
+        if _UNDER_A_BYTE.match(str(parameter.ty.dtype)):
+            raise ModelError(
+                f"Input {plain(str(parameter.name))} is of type {parameter.ty.dtype}, of which no input data can be made.",
+                "Export the model with an input of at least 8 bits for each element.",
+            )
+    return [_random(generator, parameter.ty) for parameter in parameters]
 
 
 def on_device(lowered: Lowered, device: tvm.runtime.Device, *, seed: int) -> list[Any]:
@@ -31,7 +47,7 @@ def _random(generator: np.random.Generator, tensor: Any) -> np.ndarray[Any, Any]
     shape = [int(size) for size in tensor.shape.values]
     dtype = str(tensor.dtype)
     if dtype == "bool":
-        return generator.integers(0, _SMALL_INTEGERS, shape).astype(np.bool_)
+        return generator.integers(0, 2, shape).astype(np.bool_)
     if dtype.startswith(("int", "uint")):
-        return generator.integers(0, _SMALL_INTEGERS, shape).astype(dtype)
+        return np.ones(shape, dtype)
     return generator.standard_normal(shape, dtype=np.float32).astype(np.dtype(getattr(ml_dtypes, dtype, dtype)))

@@ -17,8 +17,10 @@ class Program:
         module: Relax module, not legalised; every binding of ``main`` carries an origin name (see `OriginTable`).
         origins: The source operators the names refer to.
         random_weights: True if the model's text carried no weights and random ones stand in for them.
+        notes: What else a reader must know of how the model was read.
     """
 
     module: tvm.IRModule
     origins: OriginTable
     random_weights: bool = False
+    notes: tuple[str, ...] = ()

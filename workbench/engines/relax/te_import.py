@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import relax, te
 
+from workbench.engines.relax.memory import memory_limit
 from workbench.engines.relax.origins import OriginTable
 from workbench.engines.relax.program import Program
 from workbench.errors import ModelError
@@ -16,6 +19,8 @@ from workbench.escaping import plain
 from workbench.records.origin import Origin
 from workbench.workloads import name_of
 
+_INT32 = 2**31 - 1
+_SIZES = "Check the sizes in the arguments (--args)."
 _EXAMPLE = "Return a list of TE tensors, inputs first and outputs last, like [data, weight, output]."
 
 
@@ -100,6 +105,27 @@ def _check(inputs: Sequence[Any], outputs: Sequence[Any], stages: Sequence[Any],
     for tensor in [*inputs, *outputs]:
         if not all(isinstance(size, tvm.tirx.IntImm) for size in tensor.shape):
             raise ModelError(f"The tensor {plain(tensor.op.name)} of {plain(label)} has a shape that is no number.", "Pass all sizes as arguments.")
+    _check_sizes([*inputs, *outputs], label)
+
+
+def _check_sizes(tensors: Sequence[Any], label: str) -> None:
+    """Refuse tensors without elements, and those that cannot be held or indexed."""
+    total = 0
+    for tensor in tensors:
+        shape = [int(size) for size in tensor.shape]
+        where = f"The tensor {plain(tensor.op.name)} of {plain(label)} has the shape {tuple(shape)}"
+        if any(size < 1 for size in shape):
+            raise ModelError(f"{where}, with a dimension that is not positive.", _SIZES)
+        element = tvm_ffi.dtype(str(tensor.dtype))
+        total += prod(shape) * -(-element.bits * element.lanes // 8)
+        if max(shape, default=1) <= _INT32 < prod(shape):
+            raise ModelError(f"{where}, with more elements than the 32-bit indices of its kernel can count.", _SIZES)
+    if total > memory_limit():
+        raise ModelError(
+            f"The inputs and outputs of {plain(label)} need {total / 2**30:.1f} GiB; "
+            f"{memory_limit() / 2**30:.1f} GiB are the most that is used on this machine.",
+            _SIZES,
+        )
 
 
 def _origins(stages: Sequence[Any]) -> list[Origin]:

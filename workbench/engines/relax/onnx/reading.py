@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 from onnx import defs, numpy_helper, shape_inference
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from workbench.engines.relax.onnx.wrong_forms import wrong_form
 from workbench.errors import ModelError
 from workbench.escaping import plain
 
@@ -159,11 +160,15 @@ def check_operators(model: onnx.ModelProto, constants: Mapping[str, Array] | Non
 
 def _unsupported(graph: onnx.GraphProto, constants: Mapping[str, Array] | None) -> Iterator[tuple[onnx.NodeProto, str]]:
     """Nodes that have no converter, or one that would compute something else; and how to call their operator."""
+    values = {value.name: static_shape(value) for value in [*graph.input, *graph.value_info, *graph.output]}
+    shapes = {name: shape for name, shape in values.items() if shape is not None}
     for node in graph.node:
         if not _has_converter(node):
             yield node, node.op_type if is_standard(node) else f"{node.domain}.{node.op_type}"
         elif trains(node, constants):
             yield node, f"{node.op_type} in training mode"
+        elif is_standard(node) and (form := wrong_form(node, constants or {}, shapes)):
+            yield node, f"{node.op_type} {form}"
 
 
 def _has_converter(node: onnx.NodeProto) -> bool:
@@ -198,12 +203,21 @@ def fix_input_shapes(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...
     if unknown:
         listing = ", ".join(f"{plain(name)} {_dimensions(value)}" for name, value in inputs.items())
         raise ModelError(f"The model has no input named {plain(unknown[0])}.", f"Its inputs are: {listing}.")
-    dynamic = []
+    empty, dynamic = [], []
     for name, value in inputs.items():
         if name in shapes:
             _set_shape(value, shapes[name])
+        elif any(_is_zero(dim) for dim in value.type.tensor_type.shape.dim):
+            empty.append(value)
         elif not _is_static(value):
             dynamic.append(value)
+    if empty:
+        listing = ", ".join(f"{plain(value.name)} {_dimensions(value)}" for value in empty)
+        example = f"--shape {plain(empty[0].name)}={_example(empty[0])}"
+        raise ModelError(
+            f"The model has inputs without any element, with a dimension of size 0: {listing}.",
+            f"Export it with sizes of 1 or more, or give them, e.g. {example}.",
+        )
     if dynamic:
         listing = ", ".join(f"{plain(value.name)} {_dimensions(value)}" for value in dynamic)
         example = f"--shape {plain(dynamic[0].name)}={_example(dynamic[0])}"
@@ -288,11 +302,15 @@ def _is_static(value: onnx.ValueInfoProto) -> bool:
     return shape is not None and all(size > 0 for size in shape)
 
 
+def _is_zero(dim: onnx.TensorShapeProto.Dimension) -> bool:
+    return dim.HasField("dim_value") and dim.dim_value == 0
+
+
 def _dimensions(value: onnx.ValueInfoProto) -> str:
     if not value.type.tensor_type.HasField("shape"):
         return "(unknown rank)"
     dims = value.type.tensor_type.shape.dim
-    return "(" + ", ".join(str(dim.dim_value) if dim.dim_value > 0 else plain(dim.dim_param or "?") for dim in dims) + ")"
+    return "(" + ", ".join(str(dim.dim_value) if dim.dim_value > 0 or _is_zero(dim) else plain(dim.dim_param or "?") for dim in dims) + ")"
 
 
 def _example(value: onnx.ValueInfoProto) -> str:

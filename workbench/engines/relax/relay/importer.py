@@ -19,6 +19,8 @@ from workbench.errors import ModelError
 from workbench.legacy.relay import parse_relay, syntax
 from workbench.legacy.relay.walk import walk
 
+_PACKED = ("nn.contrib_conv2d_NCHWc", "nn.contrib_dense_pack")
+
 
 def import_relay(text: str, *, shapes: Mapping[str, tuple[int, ...]] | None = None, seed: int = 0) -> Program:
     """Import a model from the text that TVM 0.8 to 0.18 prints.
@@ -56,7 +58,20 @@ def import_relay(text: str, *, shapes: Mapping[str, tuple[int, ...]] | None = No
         builder.emit_func_output(output)
     if failure is not None:
         raise failure
-    return Program(builder.get(), emitter.origins, random_weights=emitter.random_weights)
+    notes = ("packed layouts of the text were unpacked",) if _is_packed(module) else ()
+    return Program(builder.get(), emitter.origins, random_weights=emitter.random_weights, notes=notes)
+
+
+def _is_packed(module: syntax.Module) -> bool:
+    """True if the text has an operator of a blocked layout (``NCHW16c``), as an optimised model has."""
+    return any(isinstance(node, syntax.Call) and _reads_packed(node) for function in module.functions.values() for node in walk(function))
+
+
+def _reads_packed(call: syntax.Call) -> bool:
+    if not isinstance(call.callee, syntax.Operator):
+        return False
+    layouts = [str(call.attributes.get(name, "")) for name in ("src_layout", "dst_layout")]
+    return call.callee.name in _PACKED or (call.callee.name == "layout_transform" and any(re.search(r"\d", layout) for layout in layouts))
 
 
 def _refuse_unknown_operators(module: syntax.Module) -> None:
