@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from tvm import relax
 from tvm.ir import GenericConst
 
+from workbench.engines.relax.engine import RelaxEngine
 from workbench.engines.relax.program import Program
 from workbench.engines.relax.relay import import_relay, memory
 from workbench.errors import ModelError
+from workbench.records.request import ModelSource
 
 Array = NDArray[Any]
 LEGACY = Path(__file__).parents[2].parent / "shared/legacy"
@@ -170,9 +172,19 @@ def test_weights_in_the_text_are_used_and_blocked_layouts_become_plain_ones() ->
     assert not program.random_weights
     assert "permute_dims" not in script
     assert 'data_layout="NCHW"' in script
+    assert program.notes == ("packed layouts of the text were unpacked",)
     data = draw.standard_normal((1, 4, 8, 8)).astype("float32")
     expected = np.maximum(conv(data, weight) + bias.reshape(-1, 1, 1), 0).mean((2, 3)) @ dense.T + offset
     np.testing.assert_allclose(run(program, data), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_text_of_plain_layouts_has_no_note_and_one_of_packed_layouts_says_so_to_the_reader(tmp_path: Path) -> None:
+    assert import_relay(NET).notes == ()
+    assert import_relay(function('layout_transform(%x, src_layout="NC", dst_layout="CN")')).notes == ()
+    path = tmp_path / "optimized.relay.txt"
+    path.write_text(BLOCKED)
+    notes = RelaxEngine().import_model(ModelSource(kind="relay", name="optimized", path=str(path)), seed=0, function=None)
+    assert notes == ("random weights", "packed layouts of the text were unpacked")
 
 
 def test_calls_inside_fused_functions_have_origins_named_by_what_they_are_bound_to() -> None:

@@ -12,7 +12,7 @@ import pytest
 import tvm
 from tvm import relax, te, topi
 
-from workbench.engines.relax import bundled_workloads
+from workbench.engines.relax import bundled_workloads, te_import
 from workbench.engines.relax.kernels import describe_kernels
 from workbench.engines.relax.lowering import Lowered, lower
 from workbench.engines.relax.te_import import import_workload
@@ -72,7 +72,7 @@ def softmax(values: Array) -> Array:
 def convolution(data: Array, weight: Array, stride: int, *, depthwise: bool) -> Array:
     padded = np.pad(data, ((0, 0), (0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))[:, :, ::stride, ::stride]
-    return np.einsum("nchwij,cij->nchw", windows, weight[:, 0]) if depthwise else np.einsum("nchwij,ocij->nohw", windows, weight)
+    return np.asarray(np.einsum("nchwij,cij->nchw", windows, weight[:, 0]) if depthwise else np.einsum("nchwij,ocij->nohw", windows, weight))
 
 
 EXPECTED: dict[str, Callable[..., Array]] = {
@@ -226,6 +226,21 @@ def failing() -> list[Any]:
 def test_a_workload_that_cannot_be_used_says_why(function: Callable[..., Any], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         import_workload(function, ())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "free_bytes", "message"),
+    [
+        ((-1, 2, 3), 10**9, r"A of matmul has the shape \(-1, 3\), with a dimension that is not positive\. Check the sizes"),
+        ((0, 2, 3), 10**9, "with a dimension that is not positive"),
+        ((100_000, 100_000, 100_000), 10**12, "more elements than the 32-bit indices of its kernel can count"),
+        ((10_000, 10_000, 10_000), 10**9, r"inputs and outputs of matmul need 1\.1 GiB; 0\.9 GiB are the most"),
+    ],
+)
+def test_sizes_that_no_kernel_can_have_are_refused(sizes: tuple[int, ...], free_bytes: int, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(te_import, "memory_limit", lambda: free_bytes)
+    with pytest.raises(ModelError, match=message):
+        import_workload(bundled_workloads.matmul, sizes)
 
 
 def test_wrong_arguments_are_shown_with_what_python_says() -> None:

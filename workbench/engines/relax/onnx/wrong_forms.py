@@ -40,6 +40,8 @@ def _resize(node: onnx.NodeProto, constants: Constants, shapes: Shapes) -> str:
 
 
 def _upsample(node: onnx.NodeProto, constants: Constants, shapes: Shapes) -> str:
+    if _attribute(node, "mode", "nearest") == "nearest":  # TVM rounds to the nearest, ONNX rounds down
+        return "with mode=nearest"
     given = _attribute(node, "scales", None)
     return _scaled(node, constants.get(node.input[1]) if given is None and len(node.input) > 1 else given, shapes)
 
@@ -51,7 +53,7 @@ def _scaled(node: onnx.NodeProto, scales: Array | Sequence[float] | None, shapes
         return ""
     for size, scale in zip(sizes[2:], np.asarray(scales, np.float64).tolist()[2:], strict=True):
         if abs(size * scale - np.floor(np.float32(size) * np.float32(scale))) > _TOLERANCE:
-            return f"by a scale of {scale:g}, which gives no whole number of elements out of {size}"
+            return f"by {scale:g}, no whole number for a size of {size}"
     return ""
 
 
@@ -72,8 +74,9 @@ def _space_to_depth(node: onnx.NodeProto, constants: Constants, shapes: Shapes) 
 
 
 def _sequence_insert(node: onnx.NodeProto, constants: Constants, shapes: Shapes) -> str:
-    del constants, shapes
-    return "at a given position" if len(node.input) > 2 and node.input[2] else ""
+    del shapes
+    position = constants.get(node.input[2]) if len(node.input) > 2 else None
+    return "at a position counted from the end" if position is not None and np.any(position < 0) else ""  # TVM is one too far
 
 
 _WRONG_FORMS: Mapping[str, Callable[[onnx.NodeProto, Constants, Shapes], str]] = {
