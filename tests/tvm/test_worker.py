@@ -21,6 +21,7 @@ from onnx.reference import ReferenceEvaluator
 from tvm import te
 
 import workbench
+from workbench.api import opening
 from workbench.errors import EnvironmentFault, Interrupted, ModelError, SessionError, WorkerDied
 
 HANG_S = 120
@@ -228,21 +229,31 @@ def test_two_fronts_that_begin_together_both_get_answers(tmp_path: Path) -> None
     assert not session.directory.is_served()
 
 
-def test_a_front_with_other_threads_or_another_function_is_told_so(tmp_path: Path) -> None:
+def adding(number: float) -> Callable[[], list[Any]]:
+    """A TE function called ``one``, as a notebook's cell defines it again after every edit."""
+
     def one() -> list[Any]:
         given = te.placeholder((4,), name="given")
-        return [given, te.compute((4,), lambda i: given[i] + 1.0, name="more")]
+        return [given, te.compute((4,), lambda i: given[i] + number, name="more")]
 
-    def other() -> list[Any]:
-        given = te.placeholder((4,), name="given")
-        return [given, te.compute((4,), lambda i: given[i] + 2.0, name="more")]
+    return one
 
-    other.__name__ = "one"
-    with workbench.open(one, threads=1, session=tmp_path / "s") as first:
+
+def test_a_function_that_was_edited_and_opened_again_takes_its_session_over(tmp_path: Path) -> None:
+    with workbench.open(adding(1.0), threads=1, session=tmp_path / "s", repeat=1) as first:
+        before = first.debug_outputs([0])[0][0]
+        with workbench.open(adding(2.0), threads=1, session=tmp_path / "s", repeat=1) as second:
+            np.testing.assert_allclose(second.debug_outputs([0])[0][0] - before, 1.0, rtol=1e-5)
+
+
+def test_a_front_with_other_threads_or_another_function_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with workbench.open(adding(1.0), threads=1, session=tmp_path / "s") as first:
         first.profile(repeat=2)
-        with workbench.open(other, threads=1, session=tmp_path / "s") as second, pytest.raises(SessionError, match=r"another function"):
+        monkeypatch.setattr(opening, "_opened", {})  # as in another process, which knows nothing of this session
+        with workbench.open(adding(2.0), threads=1, session=tmp_path / "s") as second, pytest.raises(SessionError, match=r"another function"):
             second.profile()
-        with workbench.open(one, threads=2, session=tmp_path / "s") as second, pytest.raises(EnvironmentFault, match=r"1 threads, not on 2"):
+        monkeypatch.setattr(opening, "_opened", {})
+        with workbench.open(adding(1.0), threads=2, session=tmp_path / "s") as second, pytest.raises(EnvironmentFault, match=r"1 threads, not on 2"):
             second.profile()
     with workbench.open(tmp_path / "s") as reopened, pytest.raises(SessionError, match=r"lives in the process that defined it"):
         reopened.profile(refresh=True)

@@ -81,7 +81,7 @@ def _eliminated(profile: Profile) -> list[str]:
     names = ", ".join(plain(name) for name in profile.eliminated[:_ELIMINATED_SHOWN])
     more = f" and {count - _ELIMINATED_SHOWN:,} more" if count > _ELIMINATED_SHOWN else ""
     noun = "operator of the model needs" if count == 1 else "operators of the model need"
-    return [f"{count:,} {noun} no run (constant, idle at inference, or unread): {names}{more}"]
+    return [f"{count:,} {noun} no run (constant, idle at inference, an undone change of layout, or unread): {names}{more}"]
 
 
 def row_bar(value: float | None, largest: float) -> Drawing:
