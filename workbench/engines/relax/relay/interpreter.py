@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NoReturn, TypeAlias, TypeVar
@@ -48,7 +49,7 @@ def fail_at(node: syntax.Node | syntax.Parameter, what: str, remedy: str = "Chec
     raise ModelError(f"Relay text, line {node.line}, column {node.column}: {plain(what, 300)}.", remedy)
 
 
-class Interpreter(Generic[V]):
+class Interpreter(ABC, Generic[V]):
     """Evaluates functions; a subclass says what constants and operators give."""
 
     def __init__(self, module: syntax.Module) -> None:
@@ -56,17 +57,17 @@ class Interpreter(Generic[V]):
         self._depth = 0
         self._calls = 0
 
+    @abstractmethod
     def constant(self, node: syntax.Constant | syntax.MetaRef) -> Item[V]:
         """The value of a constant."""
-        raise NotImplementedError
 
+    @abstractmethod
     def operator(self, call: syntax.Call, operator: str, args: Sequence[Item[V]], name: str) -> Item[V]:
         """The value of an operator's call, which is bound to `name` (``%12``, or ``return value``)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def item(self, node: syntax.TupleGet, value: Item[V]) -> Item[V]:
         """The value of ``%x.0`` where ``%x`` is no tuple that this walk has put together."""
-        raise NotImplementedError
 
     def checked(self, node: syntax.Expr, value: Item[V]) -> None:
         """Called with the value of every call and tuple access."""
