@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 
 from workbench.api.profile import SessionProfile
+from workbench.api.search import Search
 from workbench.errors import InputError, SelectionError, SessionError
 from workbench.escaping import plain
 from workbench.kernel import WorkerProcess
@@ -23,6 +24,8 @@ from workbench.kernel.worker_process import OnEvent
 from workbench.models import check_trust
 from workbench.records.request import ProfileRequest
 from workbench.records.selection import Selection
+from workbench.records.trial import MeasureOptions
+from workbench.records.tuning import DEFAULT_TRIALS_PER_TASK, SearchBudget, TuneRequest
 from workbench.session import SessionDirectory
 
 
@@ -109,6 +112,63 @@ class Session:
         with self.directory.store() as store:
             return store.selection()
 
+    def tune(
+        self,
+        selection: Selection | None = None,
+        *,
+        trials: int | None = None,
+        seconds: float | None = None,
+        per_task: int | None = None,
+        flat_after: int | None = SearchBudget.flat_after,
+        seed: int = 0,
+        resume: bool = False,
+        dry_run: int | None = None,
+        space: str = "default",
+        schedule: str = "",
+        measure: MeasureOptions | None = None,
+        builders: int | None = None,
+        transfer: Iterable[str | Path] = (),
+    ) -> Search:
+        """Search schedules for the selected tasks, in the worker; returns at once.
+
+        Args:
+            selection: What to search; None takes the session's selection.
+            trials: All trials of the session together; without any budget, 64 a task.
+            seconds: Time for this search.
+            per_task: Trials of each task.
+            flat_after: A task ends when so many trials brought no gain of 1 %; None never ends it so.
+            seed: Seed of candidates and of random inputs.
+            resume: Go on where earlier searches of these tasks ended.
+            dry_run: Generate, build and check so many candidates of each task, without measuring.
+            space: Search space, e.g. ``default`` or ``tensorcore``.
+            schedule: A user's own schedule function as ``module:function``; the session has to be opened with trust.
+            measure: How to measure.
+            builders: Processes that build; None takes one for each physical core.
+            transfer: Session directories or MetaSchedule databases of the same target, whose records start the cost model.
+
+        Raises:
+            SelectionError: Nothing is selected.
+        """
+        chosen = self.selection if selection is None else selection
+        if chosen is None or not chosen.tasks:
+            raise SelectionError("No task is selected.", "Select some: session.profile().select(share=0.8), or workbench select --share 0.8.")
+        if trials is None and seconds is None and per_task is None and dry_run is None:
+            per_task = DEFAULT_TRIALS_PER_TASK
+        request = TuneRequest(
+            tasks=chosen.tasks,
+            budget=SearchBudget(trials=trials, seconds=seconds, per_task=per_task, flat_after=flat_after),
+            seed=seed,
+            resume=resume,
+            dry_run=dry_run,
+            space=space,
+            schedule=schedule,
+            measure=measure or MeasureOptions(),
+            builders=builders,
+            transfer=tuple(str(Path(place).absolute()) for place in transfer),
+        )
+        self._prepare_worker()
+        return Search(self.directory, self._worker, request, self._worker.begin("tune", request.to_dict()))
+
     def debug_outputs(self, rows: Iterable[int]) -> dict[int, list[np.ndarray[Any, Any]]]:
         """Output tensors of kernel calls, on the inputs that the profile ran with.
 
@@ -145,12 +205,16 @@ class Session:
         atexit.unregister(self.close)
 
     def _run(self, kind: str, arguments: dict[str, Any], *, on_event: OnEvent | None = None) -> dict[str, Any]:
-        """Have the worker do something; it is started if need be, and ended with the program."""
+        """Have the worker do something; it is started if need be."""
+        self._prepare_worker()
+        return self._worker.run(kind, arguments, on_event=on_event)
+
+    def _prepare_worker(self) -> None:
+        """Have the worker ended with the program."""
         if os.getpid() != self._process:
             raise SessionError("This session was opened by the process that this one was forked from.", "Open it again here.")
         atexit.unregister(self.close)  # a session that was closed and is used again has to be closed again
         atexit.register(self.close)
-        return self._worker.run(kind, arguments, on_event=on_event)
 
     def __enter__(self) -> Self:
         return self

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from workbench.engines.search_protocol import Evaluator, TaskSearch
 from workbench.records.origin import Origin
 from workbench.records.profile import Kernel, KernelCall, Measurement
 from workbench.records.request import ModelSource
 from workbench.records.target import TargetSpec
+from workbench.records.trial import MeasureOptions
 
 Progress = Callable[[str, float], None]
 
@@ -65,6 +67,28 @@ class Engine(Protocol):
 
     def outputs(self, rows: Sequence[int], *, seed: int, on_progress: Progress) -> dict[int, list[Any]]:
         """Output arrays of the given rows, on the inputs of the profile."""
+        ...
+
+    def search_task(self, kernel: str, *, space: str, seed: int, schedule: Callable[..., Any] | None = None) -> TaskSearch:
+        """The search of one kernel of the lowered model.
+
+        Args:
+            kernel: Name of the kernel.
+            space: Name of the search space.
+            seed: Equal seeds and equal results give equal candidates.
+            schedule: The user's own schedule function, which then is the space.
+        """
+        ...
+
+    def evaluator(self, options: MeasureOptions, *, scratch: Path, builders: int | None, seed: int) -> Evaluator:
+        """What builds and measures candidates for the model's target.
+
+        Args:
+            options: How to measure.
+            scratch: An empty directory of its own.
+            builders: Processes that build; None takes one for each physical core.
+            seed: Seed of the random inputs.
+        """
         ...
 
     def save(self, directory: Path) -> None:

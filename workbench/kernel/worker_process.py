@@ -9,11 +9,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from workbench import errors
-from workbench.errors import EnvironmentFault, InternalError, Interrupted, WorkbenchError, WorkerDied
+from workbench.errors import EnvironmentFault, InternalError, Interrupted, SessionError, WorkbenchError, WorkerDied
 from workbench.escaping import plain
 from workbench.records.command import ABANDONED, CANCELLED, DONE, FINAL_STATES, Command, Event, Failure
 from workbench.session import SessionDirectory
@@ -31,6 +32,27 @@ _CRASHES = (signal.SIGSEGV, signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal
 _DOCTOR = "Run `workbench doctor`."
 
 OnEvent = Callable[[Event], None]
+
+
+@dataclass
+class Pending:
+    """A command that was given and has no answer yet.
+
+    Attributes:
+        kind: Kind of the command.
+        arguments: What it needs.
+        number: Its number in the store.
+        last_event: The newest event that was told.
+        starts: How often a worker was started for it.
+        abandoned: How often it had to be given again.
+    """
+
+    kind: str
+    arguments: dict[str, Any]
+    number: int = 0
+    last_event: int = 0
+    starts: int = 0
+    abandoned: int = 0
 
 
 class WorkerProcess:
@@ -74,42 +96,79 @@ class WorkerProcess:
             WorkerDied: The worker ended without an answer.
             Interrupted: Ctrl-C; the worker was told to end the command.
         """
-        with self._directory.store() as store:
-            for _ in range(_MOST_STARTS):
-                answer = self._run_once(store, kind, {**arguments, "expects_trust": self._trust}, on_event)
-                if answer is not None:
-                    return answer
-        raise WorkerDied("Other workers take over the session again and again.", "Close the other fronts of the session.")
-
-    def _run_once(self, store: Store, kind: str, arguments: dict[str, Any], on_event: OnEvent | None) -> dict[str, Any] | None:
-        """Give a command and wait for it; None if a worker that another front started just now did not know it, and left it."""
-        last_event = store.last_event()
-        number = store.add_command(kind, arguments)
-        self._commands.add(number)
+        pending = self.begin(kind, arguments)
         try:
-            return self._wait(store, number, last_event=last_event, on_event=on_event)
+            while (answer := self.poll(pending, on_event=on_event)) is None:
+                time.sleep(_POLL_S)
         except KeyboardInterrupt:
-            self._cancel(store, number)
+            self.cancel(pending)
             raise Interrupted("Stopped.", "What was finished before is saved.") from None
         except BaseException:
-            self._cancel(store, number)
+            self.cancel(pending)
             raise
+        return answer
 
-    def _wait(self, store: Store, number: int, *, last_event: int, on_event: OnEvent | None) -> dict[str, Any] | None:
-        starts = 0
-        while True:
-            command = store.command(number)
-            last_event = _tell(store, number, last_event, on_event)
-            if command.state == ABANDONED:
+    def begin(self, kind: str, arguments: dict[str, Any]) -> Pending:
+        """Have the worker do something, without waiting for it; see `run`."""
+        pending = Pending(kind, {**arguments, "expects_trust": self._trust})
+        with self._directory.store() as store:
+            self._give(store, pending)
+            if not self._is_alive(store, pending.number):
+                self._start(pending.number)
+                pending.starts += 1
+        return pending
+
+    def tell(self, kind: str, arguments: dict[str, Any]) -> None:
+        """Give a command to a worker that is busy with another one, and wait for its answer; a worker that is gone gives none.
+
+        Raises:
+            WorkbenchError: What the worker raised.
+        """
+        with self._directory.store() as store:
+            number = store.add_command(kind, arguments)
+            self._commands.add(number)
+            while True:
+                command = store.command(number)
+                if command.state in FINAL_STATES:
+                    _answer(command)
+                    return
+                if not self._is_alive(store, number):
+                    raise SessionError("The worker has ended.", "Start the work again.")
+                time.sleep(_POLL_S)
+
+    def poll(self, pending: Pending, *, on_event: OnEvent | None = None) -> dict[str, Any] | None:
+        """The worker's answer; None while it works.
+
+        Args:
+            pending: What was begun.
+            on_event: Told every event since the last call.
+
+        Raises:
+            WorkbenchError: What the worker raised.
+            WorkerDied: The worker ended without an answer.
+        """
+        with self._directory.store() as store:
+            command = store.command(pending.number)
+            pending.last_event = _tell(store, pending, on_event)
+            if command.state == ABANDONED:  # a worker that another front started just now did not know the command, and left it
+                pending.abandoned += 1
+                if pending.abandoned >= _MOST_STARTS:
+                    raise WorkerDied("Other workers take over the session again and again.", "Close the other fronts of the session.")
+                self._give(store, pending)
                 return None
             if command.state in FINAL_STATES:
                 return _answer(command)
-            if not self._is_alive(store, number):
-                starts += 1
-                if starts > _MOST_STARTS:
+            if not self._is_alive(store, pending.number):
+                pending.starts += 1
+                if pending.starts > _MOST_STARTS:
                     raise WorkerDied("The worker ends again and again before it answers.", _DOCTOR)
-                self._start(number)
-            time.sleep(_POLL_S)
+                self._start(pending.number)
+            return None
+
+    def _give(self, store: Store, pending: Pending) -> None:
+        pending.last_event = store.last_event()
+        pending.number = store.add_command(pending.kind, pending.arguments)
+        self._commands.add(pending.number)
 
     def _is_alive(self, store: Store, number: int) -> bool:
         """True if a worker of this or another front will answer the command, or has answered it.
@@ -153,22 +212,23 @@ class WorkerProcess:
                 while rest:
                     rest = rest[self._process.stdin.write(rest) or 0 :]
 
-    def _cancel(self, store: Store, number: int) -> None:
+    def cancel(self, pending: Pending) -> None:
         """End a command: ask first, kill then; a second Ctrl-C kills at once."""
         try:
-            if store.command(number).state in FINAL_STATES:
-                return
-            store.cancel_command(number)
-            deadline = time.monotonic() + _CANCEL_GRACE_S
-            while time.monotonic() < deadline and (self.pid is not None or self._directory.is_served()):
-                if store.command(number).state in FINAL_STATES:
+            with self._directory.store() as store:
+                if store.command(pending.number).state in FINAL_STATES:
                     return
-                time.sleep(_POLL_S)
+                store.cancel_command(pending.number)
+                deadline = time.monotonic() + _CANCEL_GRACE_S
+                while time.monotonic() < deadline and (self.pid is not None or self._directory.is_served()):
+                    if store.command(pending.number).state in FINAL_STATES:
+                        return
+                    time.sleep(_POLL_S)
         except (KeyboardInterrupt, WorkbenchError):
             pass  # no more patience, or a session that cannot be written
         self.kill()
-        with contextlib.suppress(WorkbenchError):
-            store.finish_command(number, cancelled=True)
+        with contextlib.suppress(WorkbenchError), self._directory.store() as store:
+            store.finish_command(pending.number, cancelled=True)
 
     def stop(self) -> None:
         """End the worker, unless another front waits for its answer: then it ends after that."""
@@ -257,13 +317,14 @@ def _search_path() -> str:
     return os.pathsep.join(folders)
 
 
-def _tell(store: Store, number: int, last_event: int, on_event: OnEvent | None) -> int:
-    """Tell a command's events after `last_event`; return the number of the newest."""
+def _tell(store: Store, pending: Pending, on_event: OnEvent | None) -> int:
+    """Tell a command's new events; return the number of the newest."""
+    last_event = pending.last_event
     if on_event is None:
         return last_event
     for event in store.events_since(last_event):
         last_event = event.event
-        if event.data.get("command") == number:
+        if event.data.get("command") == pending.number:
             on_event(event)
     return last_event
 

@@ -22,7 +22,7 @@ DATABASE = "session.sqlite"
 SESSION_FILES = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", f"{DATABASE}-journal", "worker.log", "worker.lock")
 _FOLDERS = ("program", "records", "artifacts", "tuned")
 _MODULES = "module-*.json"
-_LEFTOVERS = (".module-*", "program-*", "program.partial-*", "artifacts/outputs-*")
+_LEFTOVERS = (".module-*", "program-*", "program.partial-*", "artifacts/outputs-*", "artifacts/build-*")
 _IDENTIFIER = re.compile(r"[0-9a-f]{1,64}")  # of profiles, modules and folders of outputs: it becomes part of a path
 _ELSEWHERE = "Give another place: --session DIR."
 

@@ -28,11 +28,13 @@ class Connection:
 
     Attributes:
         sql: SQLite's own object; every statement outside of a transaction is one of its own.
+        version: Version of the format.
     """
 
     def __init__(self, path: Path, *, create: bool) -> None:
         self.path = path
         self._copy: Path | None = None
+        self._writable = True
         if not create:
             _check_file(path)
         with self.errors():
@@ -40,7 +42,10 @@ class Connection:
             try:
                 if create:
                     schema.create(self.sql, _shown(path))
-                schema.check(self.sql, _shown(path))
+                self.version = schema.check(self.sql, _shown(path))
+                if self.version < schema.FORMAT_VERSION and self._writable:
+                    schema.migrate(self.sql)
+                    self.version = schema.check(self.sql, _shown(path))
             except BaseException:
                 self.close()
                 raise
@@ -87,6 +92,7 @@ class Connection:
 
     def _open_for_reading(self) -> sqlite3.Connection:
         """A medium that cannot be written has no room for the index of the write-ahead log, so that its content needs care."""
+        self._writable = False
         log = self.path.with_name(f"{self.path.name}-wal")
         try:
             return _connect(self.path, "mode=ro", _probe)

@@ -6,7 +6,9 @@ import sqlite3
 
 from workbench.errors import SessionError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+WITH_TRIALS = 2
+"""The first version that has tables for trials."""
 APPLICATION_ID = 0x54564D57  # "TVMW"
 
 _TABLES = (
@@ -21,6 +23,13 @@ _TABLES = (
     "CREATE TABLE worker (id INTEGER PRIMARY KEY CHECK (id = 1), pid INTEGER NOT NULL, time_s REAL NOT NULL, phase TEXT NOT NULL)",
 )
 
+_TRIAL_TABLES = (
+    """CREATE TABLE trials (trial INTEGER PRIMARY KEY AUTOINCREMENT, task TEXT NOT NULL, number INTEGER NOT NULL, record TEXT NOT NULL,
+    trace TEXT NOT NULL, UNIQUE (task, number))""",
+    "CREATE TABLE searches (position INTEGER PRIMARY KEY AUTOINCREMENT, task TEXT NOT NULL UNIQUE, record TEXT NOT NULL)",
+)
+_TABLES_OF = {1: _TABLES, 2: (*_TABLES, *_TRIAL_TABLES)}
+
 
 def create(connection: sqlite3.Connection, place: str) -> None:
     """Make an empty database a session store, in one transaction."""
@@ -28,7 +37,7 @@ def create(connection: sqlite3.Connection, place: str) -> None:
     try:
         if _version(connection) == 0:
             refuse_foreign(connection, place)
-            for statement in _TABLES:
+            for statement in _TABLES_OF[FORMAT_VERSION]:
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
@@ -45,8 +54,27 @@ def refuse_foreign(connection: sqlite3.Connection, place: str) -> None:
         raise SessionError(f"{place} holds the database of another program.", "Give another directory: --session DIR.")
 
 
-def check(connection: sqlite3.Connection, place: str) -> None:
-    """Raise SessionError unless the database is a session store of this version."""
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring a checked database of an older version to this one, in one transaction."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if _version(connection) < WITH_TRIALS:
+            for statement in _TRIAL_TABLES:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def check(connection: sqlite3.Connection, place: str) -> int:
+    """The version of a session store.
+
+    Raises:
+        SessionError: The database is none, or of a newer version.
+    """
     version = _version(connection)
     if version == 0 or _identifier(connection) != APPLICATION_ID:
         raise SessionError(f"{place} holds no workbench session.", "Make one with: workbench profile MODEL.")
@@ -59,8 +87,9 @@ def check(connection: sqlite3.Connection, place: str) -> None:
         raise SessionError(f"{place} has the format {version}, which no workbench writes.", "Give another directory: --session DIR.")
     # A trigger or view would change what every later statement does, so only the very tables of this version are accepted.
     found = connection.execute("SELECT sql FROM sqlite_master WHERE NOT (type IN ('table', 'index') AND name LIKE 'sqlite\\_%' ESCAPE '\\')")
-    if sorted(str(sql) for (sql,) in found) != sorted(_TABLES):
+    if sorted(str(sql) for (sql,) in found) != sorted(_TABLES_OF[version]):
         raise SessionError(f"The session in {place} is damaged: its tables are not those of a session.", "Give another directory: --session DIR.")
+    return version
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -8,12 +8,11 @@ somebody else: all of it is checked.
 from __future__ import annotations
 
 import contextlib
-import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 from workbench.errors import Interrupted, SessionError
 from workbench.records.command import (
@@ -34,6 +33,8 @@ from workbench.records.profile import Profile, Row, Task
 from workbench.records.request import ProfileRequest
 from workbench.records.selection import Selection
 from workbench.store.connection import Connection, damaged
+from workbench.store.trials import TrialTable
+from workbench.store.values import dumps, loads, loads_or_none
 
 _COMMAND_COLUMNS = "command, kind, arguments, state, cancelled, result, failure"
 _OLD_RULE = "; made before the present profile"
@@ -44,6 +45,9 @@ class Store:
 
     A session that cannot be written can still be read.
 
+    Attributes:
+        trials: The trials, and how far each task is.
+
     Raises:
         SessionError: The file is missing, damaged, no session, or of a newer format.
         EnvironmentFault: The disk is full or the file cannot be written.
@@ -53,6 +57,7 @@ class Store:
         self._path = path
         self._connection = Connection(path, create=create)
         self._sql = self._connection.sql
+        self.trials = TrialTable(self._connection, self._reading)
 
     def close(self) -> None:
         """Close the connection; the last one to close folds the write-ahead log into the file."""
@@ -69,7 +74,7 @@ class Store:
     def manifest(self) -> dict[str, Any]:
         """All entries of the manifest."""
         with self._reading():
-            return {str(key): _loads(value) for key, value in self._sql.execute("SELECT key, value FROM manifest")}
+            return {str(key): loads(value) for key, value in self._sql.execute("SELECT key, value FROM manifest")}
 
     def request(self) -> ProfileRequest | None:
         """What the profile was made for, or is to be made for; None if nothing was asked for yet."""
@@ -83,11 +88,11 @@ class Store:
             self._set_manifest(entries)
 
     def _set_manifest(self, entries: Mapping[str, Any]) -> None:
-        self._sql.executemany("INSERT OR REPLACE INTO manifest (key, value) VALUES (?, ?)", [(key, _dumps(value)) for key, value in entries.items()])
+        self._sql.executemany("INSERT OR REPLACE INTO manifest (key, value) VALUES (?, ?)", [(key, dumps(value)) for key, value in entries.items()])
 
     def _entry(self, key: str) -> Any:
         found = self._sql.execute("SELECT value FROM manifest WHERE key = ?", (key,)).fetchone()
-        return None if found is None else _loads(found[0])
+        return None if found is None else loads(found[0])
 
     # profile
 
@@ -110,8 +115,8 @@ class Store:
                 raise Interrupted("The work was stopped.")
             for table in ("rows", "tasks", "links"):
                 sql.execute(f"DELETE FROM {table}")  # noqa: S608 - a fixed name
-            sql.executemany("INSERT INTO rows VALUES (?, ?)", [(row.row, _dumps(row.to_record())) for row in profile.rows])
-            sql.executemany("INSERT INTO tasks VALUES (?, ?)", [(index, _dumps(task.to_dict())) for index, task in enumerate(profile.tasks)])
+            sql.executemany("INSERT INTO rows VALUES (?, ?)", [(row.row, dumps(row.to_record())) for row in profile.rows])
+            sql.executemany("INSERT INTO tasks VALUES (?, ?)", [(index, dumps(task.to_dict())) for index, task in enumerate(profile.tasks)])
             sql.executemany(
                 "INSERT INTO links VALUES (?, ?, ?, ?)",
                 [(row.row, _column(row.kernel), _column(hashes[row.kernel]), _column(row.task)) for row in profile.rows if row.kernel is not None],
@@ -141,8 +146,8 @@ class Store:
             header = self._entry("profile")
             if header is None:
                 return None
-            rows = [Row.from_record(_loads(text)) for (text,) in sql.execute("SELECT record FROM rows ORDER BY row")]
-            tasks = [Task.from_dict(_loads(text)) for (text,) in sql.execute("SELECT record FROM tasks ORDER BY position")]
+            rows = [Row.from_record(loads(text)) for (text,) in sql.execute("SELECT record FROM rows ORDER BY row")]
+            tasks = [Task.from_dict(loads(text)) for (text,) in sql.execute("SELECT record FROM tasks ORDER BY position")]
             profile = Profile.from_parts(header, rows, tasks)
             _check_links(profile)
             return profile
@@ -167,25 +172,25 @@ class Store:
             return self._selection()
 
     def _set_selection(self, selection: Selection) -> None:
-        self._sql.execute("INSERT OR REPLACE INTO selection VALUES (1, ?)", (_dumps(selection.to_dict()),))
+        self._sql.execute("INSERT OR REPLACE INTO selection VALUES (1, ?)", (dumps(selection.to_dict()),))
 
     def _selection(self) -> Selection | None:
         found = self._sql.execute("SELECT record FROM selection").fetchone()
-        return None if found is None else Selection.from_dict(_loads(found[0]))
+        return None if found is None else Selection.from_dict(loads(found[0]))
 
     # events
 
     def add_event(self, kind: str, data: Mapping[str, Any]) -> int:
         """Append an event; return its number."""
         with self._connection.transaction() as sql:
-            cursor = sql.execute("INSERT INTO events (time_s, kind, data) VALUES (?, ?, ?)", (time.time(), kind, _dumps(data)))
+            cursor = sql.execute("INSERT INTO events (time_s, kind, data) VALUES (?, ?, ?)", (time.time(), kind, dumps(data)))
             return int(cursor.lastrowid or 0)
 
     def events_since(self, event: int, limit: int = 1000) -> list[Event]:
         """Events after the given one, oldest first."""
         with self._reading():
             found = self._sql.execute("SELECT event, time_s, kind, data FROM events WHERE event > ? ORDER BY event LIMIT ?", (event, limit))
-            return [decode(Event, {"event": number, "time_s": time_s, "kind": kind, "data": _loads(data)}) for number, time_s, kind, data in found]
+            return [decode(Event, {"event": number, "time_s": time_s, "kind": kind, "data": loads(data)}) for number, time_s, kind, data in found]
 
     def forget_progress(self) -> None:
         """Remove the events that only told how far a command was."""
@@ -202,17 +207,19 @@ class Store:
     def add_command(self, kind: str, arguments: Mapping[str, Any]) -> int:
         """Append a command for the worker; return its number."""
         with self._connection.transaction() as sql:
-            cursor = sql.execute("INSERT INTO commands (kind, arguments, state) VALUES (?, ?, ?)", (kind, _dumps(arguments), PENDING))
+            cursor = sql.execute("INSERT INTO commands (kind, arguments, state) VALUES (?, ?, ?)", (kind, dumps(arguments), PENDING))
             return int(cursor.lastrowid or 0)
 
-    def take_command(self) -> Command | None:
-        """The oldest pending command, now running; None if there is none."""
-        oldest = "SELECT command FROM commands WHERE state = ? ORDER BY command LIMIT 1"
+    def take_command(self, kinds: Collection[str] | None = None) -> Command | None:
+        """The oldest pending command (of some kinds, or of any), now running; None if there is none."""
+        wanted = "" if kinds is None else f" AND kind IN ({', '.join('?' * len(kinds))})"
+        oldest = f"SELECT command FROM commands WHERE state = ?{wanted} ORDER BY command LIMIT 1"  # noqa: S608 - placeholders only
+        arguments = (PENDING, *(kinds or ()))
         with self._reading():
-            if self._sql.execute(oldest, (PENDING,)).fetchone() is None:
+            if self._sql.execute(oldest, arguments).fetchone() is None:
                 return None
             with self._connection.transaction() as sql:
-                found = sql.execute(oldest, (PENDING,)).fetchone()
+                found = sql.execute(oldest, arguments).fetchone()
                 if found is None:
                     return None
                 sql.execute("UPDATE commands SET state = ? WHERE command = ?", (RUNNING, found[0]))
@@ -223,7 +230,7 @@ class Store:
     ) -> None:
         """Store a command's answer, unless it has one."""
         state = CANCELLED if cancelled else DONE if failure is None else FAILED
-        answer = (None if result is None else _dumps(result), None if failure is None else _dumps(failure.to_dict()))
+        answer = (None if result is None else dumps(result), None if failure is None else dumps(failure.to_dict()))
         with self._connection.transaction() as sql:
             sql.execute(
                 "UPDATE commands SET state = ?, result = ?, failure = ? WHERE command = ? AND state NOT IN (?, ?, ?, ?)",
@@ -244,7 +251,7 @@ class Store:
         """
         failure = Failure(kind="WorkerDied", message="The worker that ran this command is gone.", remedy="Try again.")
         with self._connection.transaction() as sql:
-            sql.execute("UPDATE commands SET state = ?, failure = ? WHERE state = ?", (FAILED, _dumps(failure.to_dict()), RUNNING))
+            sql.execute("UPDATE commands SET state = ?, failure = ? WHERE state = ?", (FAILED, dumps(failure.to_dict()), RUNNING))
             sql.execute("UPDATE commands SET state = ? WHERE state = ? AND command < ?", (ABANDONED, PENDING, first))
 
     def open_commands(self) -> tuple[int, ...]:
@@ -261,8 +268,8 @@ class Store:
     def _command(self, command: int) -> Command:
         found = self._sql.execute(f"SELECT {_COMMAND_COLUMNS} FROM commands WHERE command = ?", (command,)).fetchone()  # noqa: S608 - fixed names
         number, kind, arguments, state, cancelled, result, failure = found
-        values = {"command": number, "kind": kind, "arguments": _loads(arguments), "state": state, "cancelled": bool(cancelled)}
-        return decode(Command, {**values, "result": _loads_or_none(result), "failure": _loads_or_none(failure)})
+        values = {"command": number, "kind": kind, "arguments": loads(arguments), "state": state, "cancelled": bool(cancelled)}
+        return decode(Command, {**values, "result": loads_or_none(result), "failure": loads_or_none(failure)})
 
     # worker
 
@@ -297,22 +304,6 @@ class Store:
 def _column(text: str | None) -> str | None:
     """A text that SQLite can hold in a column of its own: a name may have half a character in it, which no UTF-8 has."""
     return None if text is None else text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _dumps(value: Any) -> str:
-    return json.dumps(value, allow_nan=False)
-
-
-def _loads(text: Any) -> Any:
-    return json.loads(text, parse_constant=_refuse_constant)
-
-
-def _loads_or_none(text: Any) -> Any:
-    return None if text is None else _loads(text)
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON value")
 
 
 def _check_links(profile: Profile) -> None:

@@ -17,7 +17,8 @@ from workbench.engines.protocol import Engine
 from workbench.errors import EnvironmentFault
 from workbench.session import SessionDirectory
 from workbench.worker import ALREADY_SERVED, CANNOT_WRITE, NO_ENGINE
-from workbench.worker.jobs import Job, Jobs
+from workbench.worker.context import Job
+from workbench.worker.jobs import Jobs
 from workbench.worker.service import Service
 
 _ENGINE = ("workbench.engines.relax.engine", "RelaxEngine")

@@ -10,7 +10,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,20 +26,11 @@ from workbench.models import check_trust
 from workbench.records.profile import Profile
 from workbench.records.request import ProfileRequest
 from workbench.records.target import TargetSpec
-from workbench.session import SessionDirectory
-from workbench.store import FORMAT_VERSION, Store
-
-Job = Callable[["JobContext", dict[str, Any]], dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class JobContext:
-    """What a job works with."""
-
-    directory: SessionDirectory
-    store: Store
-    command: int
-    on_progress: Progress
+from workbench.records.tuning import TuneRequest
+from workbench.search.control import CONTROL_COMMANDS
+from workbench.store import FORMAT_VERSION
+from workbench.worker.context import Job, JobContext
+from workbench.worker.tuning import refuse_control, tune
 
 
 class Clock:
@@ -79,7 +70,7 @@ class Jobs:
 
     def by_kind(self) -> dict[str, Job]:
         """The jobs by the kind of command that asks for them."""
-        return {"profile": self.profile, "outputs": self.outputs}
+        return {"profile": self.profile, "outputs": self.outputs, "tune": self.tune, **dict.fromkeys(CONTROL_COMMANDS, refuse_control)}
 
     def profile(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
         """Import, lower, extract, measure, link, and store it all at once."""
@@ -191,6 +182,12 @@ class Jobs:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         return {"folder": identifier, "files": files}
+
+    def tune(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Search schedules; every trial is stored as it is measured."""
+        self._check_front(arguments)
+        self._load(context)
+        return tune(self._engine, context, TuneRequest.from_dict(arguments), trust=self._trust)
 
     def _load(self, context: JobContext) -> ProfileRequest:
         """Have the engine hold the program that the store's profile was made of; returns what it was made for."""

@@ -15,7 +15,7 @@ from workbench.records.command import Command, Failure
 from workbench.session import SessionDirectory
 from workbench.store import Store
 from workbench.worker import READY, STARTING
-from workbench.worker.jobs import Job, JobContext
+from workbench.worker.context import Job, JobContext
 
 _POLL_S = 0.01
 _IDLE_S = 600.0
@@ -70,7 +70,13 @@ class Service:
             last_work = time.monotonic()
 
     def _answer(self, store: Store, jobs: dict[str, Job], command: Command) -> None:
-        context = JobContext(directory=self._directory, store=store, command=command.command, on_progress=self._progress(store, command))
+        context = JobContext(
+            directory=self._directory,
+            store=store,
+            command=command.command,
+            on_progress=self._progress(store, command),
+            front_gone=self._front_gone.is_set,
+        )
         try:
             result = jobs[command.kind](context, command.arguments)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a job raises is an answer to the front, not the end of the worker

@@ -16,16 +16,22 @@ from workbench.engines.relax.build import build
 from workbench.engines.relax.hollow import hollow_machine
 from workbench.engines.relax.importers import import_source
 from workbench.engines.relax.inputs import on_device
-from workbench.engines.relax.kernels import describe_kernels
+from workbench.engines.relax.kernels import describe_kernels, longest_reduction, tensors_of
 from workbench.engines.relax.lowering import Lowered, lower
 from workbench.engines.relax.profiler import Profiler
 from workbench.engines.relax.program import Program
+from workbench.engines.relax.search.evaluator import KernelFacts, RelaxEvaluator, physical_cores
+from workbench.engines.relax.search.task_search import RelaxTaskSearch
+from workbench.engines.relax.search_spaces import SearchSpace, make_space, user_space
+from workbench.engines.relax.space import prepare_intrinsics
 from workbench.engines.relax.targets import resolve_target, to_tvm
+from workbench.engines.search_protocol import Evaluator, TaskSearch
 from workbench.errors import ModelError
 from workbench.records.origin import Origin
 from workbench.records.profile import Kernel, KernelCall, Measurement
 from workbench.records.request import ModelSource
 from workbench.records.target import TargetSpec
+from workbench.records.trial import MeasureOptions
 
 LAYOUTS = ("keep",)
 
@@ -106,6 +112,37 @@ class RelaxEngine:
             raise ModelError(f"The model cannot run: {missing}.", "Open the session on a machine that has the device.")
         return dict(self._prepared(seed=seed, on_progress=on_progress).outputs(rows))
 
+    def search_task(self, kernel: str, *, space: str, seed: int, schedule: Callable[..., Any] | None = None) -> TaskSearch:
+        """The search of one kernel of the lowered model."""
+        lowered, target = self._ready()
+        tvm_target = to_tvm(target)
+        prepare_intrinsics(tvm_target)
+
+        def make() -> SearchSpace:
+            return make_space(space, tvm_target) if schedule is None else user_space(schedule, tvm_target)
+
+        return RelaxTaskSearch(lowered.module[kernel], tvm_target, make, seed=seed, threads=physical_cores())
+
+    def evaluator(self, options: MeasureOptions, *, scratch: Path, builders: int | None, seed: int) -> Evaluator:
+        """What builds and measures candidates for the model's target."""
+        lowered, target = self._ready()
+
+        def facts(kernel: str) -> KernelFacts:
+            function = lowered.module[kernel]
+            parameters, results = tensors_of(function, lowered.result_counts.get(kernel, 1))
+            tensors = tuple((tensor.shape, tensor.dtype) for tensor in (*parameters, *results))
+            return KernelFacts(tensors, results=len(results), reduction=longest_reduction(function))
+
+        return RelaxEvaluator(
+            target,
+            facts,
+            options=options,
+            scratch=scratch,
+            builders=builders or physical_cores(),
+            seed=seed,
+            unmeasurable=_missing_device(target, options.device),
+        )
+
     def save(self, directory: Path) -> None:
         """Write the lowered model."""
         program_files.save(self._ready()[0], directory)
@@ -138,13 +175,13 @@ class RelaxEngine:
         return self._profiler
 
 
-def _missing_device(target: TargetSpec) -> str:
+def _missing_device(target: TargetSpec, index: int = 0) -> str:
     """Why kernels for a target cannot run on this machine; empty if they can."""
     if target.kind == "llvm":
         wanted = str(target.options.get("mtriple", "")).partition("-")[0]
         return "" if wanted in ("", *_NAMES_OF_HERE) else f"no {wanted} processor here"
     try:
-        device = tvm.device(target.kind, 0)
+        device = tvm.device(target.kind, index)
     except ValueError:
         return f"TVM has no device for the target kind {target.kind}"
     return "" if device.exist else f"no {target.kind.upper()} device here"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,8 @@ from workbench.engines.relax.lowering import Lowered
 from workbench.engines.relax.space import prepare_intrinsics, space_size
 from workbench.escaping import plain
 from workbench.records.profile import Kernel, TensorShape
+
+_REDUCTION = 2  # tvm.tirx.IterVar.CommReduce
 
 
 def kernel_names(lowered: Lowered) -> list[str]:
@@ -51,7 +54,7 @@ def describe_kernels(lowered: Lowered, target: tvm.target.Target, *, on_kernel: 
         if key not in spaces:
             spaces[key] = _search_space(function, target)
         size, reason = spaces[key]
-        parameters, results = _tensors(function, lowered.result_counts.get(name, 1))
+        parameters, results = tensors_of(function, lowered.result_counts.get(name, 1))
         kernels.append(
             Kernel(
                 name=name,
@@ -98,6 +101,18 @@ def _flop(function: tvm.tirx.PrimFunc) -> int | None:
     return flop if flop >= 0 else None  # what it cannot count, it counts as negative
 
 
+def longest_reduction(function: tvm.tirx.PrimFunc) -> int:
+    """Terms of the longest sum (or other reduction) that a kernel without a schedule computes; 1 if it has none."""
+    found = [1]
+
+    def visit(block: Any) -> None:
+        extents = [int(axis.dom.extent) for axis in block.iter_vars if axis.iter_type == _REDUCTION and isinstance(axis.dom.extent, tvm.tirx.IntImm)]
+        found.append(math.prod(extents))
+
+    tvm_ffi.structural_walk(function.body, ((tvm.s_tir.SBlock, visit),))
+    return max(found)
+
+
 def _buffers(function: tvm.tirx.PrimFunc) -> list[Any]:
     return [parameter.ty for parameter in function.params if isinstance(parameter.ty, tvm.tirx.BufferType)]
 
@@ -106,7 +121,8 @@ def _is_static(buffer: Any) -> bool:
     return all(isinstance(size, tvm.tirx.IntImm) for size in buffer.shape)
 
 
-def _tensors(function: tvm.tirx.PrimFunc, result_count: int) -> tuple[tuple[TensorShape, ...], tuple[TensorShape, ...]]:
+def tensors_of(function: tvm.tirx.PrimFunc, result_count: int) -> tuple[tuple[TensorShape, ...], tuple[TensorShape, ...]]:
+    """Inputs and outputs of a kernel; a dynamic size is -1."""
     tensors = [
         TensorShape(tuple(int(size) if isinstance(size, tvm.tirx.IntImm) else -1 for size in buffer.shape), str(buffer.dtype))
         for buffer in _buffers(function)

@@ -1,4 +1,4 @@
-"""Size of MetaSchedule's search space for a kernel."""
+"""Size of MetaSchedule's search space for a kernel, and what must be loaded before one can be made."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import math
 import platform
 import sys
 import types
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,34 +16,54 @@ import tvm
 from tvm.s_tir import meta_schedule
 
 _INTRINSICS = "tvm.s_tir.tensor_intrin"
+_CPU_MODULES = {"arm_cpu": ("arm", "aarch64"), "riscv_cpu": ("riscv",)}
 
 
-def prepare_intrinsics(target: tvm.target.Target) -> None:
+def prepare_intrinsics(target: tvm.target.Target, *, tensor_cores: bool = False) -> None:
     """Register the tensor intrinsics that the target's default space needs, and no others.
 
     Creating a ``TuneContext`` imports the intrinsics of every back end, which takes 13 s; a package of the same name without its
     ``__init__`` lets the submodules be imported alone.
+
+    Args:
+        target: Whose.
+        tensor_cores: Also those of CUDA's tensor cores, which take 5 to 8 s.
     """
     if _INTRINSICS not in sys.modules:
         package = types.ModuleType(_INTRINSICS)
         package.__path__ = [str(Path(tvm.__file__).parent / "s_tir" / "tensor_intrin")]
         sys.modules[_INTRINSICS] = package
     if target.kind.name == "llvm":
-        triple = str(target.attrs.get("mtriple", "")) or platform.machine()
-        importlib.import_module(f"{_INTRINSICS}.{'arm_cpu' if triple.startswith(('arm', 'aarch64')) else 'x86'}")
+        importlib.import_module(f"{_INTRINSICS}.{_cpu_module(target)}")
+    if target.kind.name == "cuda" and tensor_cores:
+        importlib.import_module(f"{_INTRINSICS}.cuda")
+
+
+def _cpu_module(target: tvm.target.Target) -> str:
+    triple = str(target.attrs.get("mtriple", "")) or platform.machine()
+    return next((name for name, prefixes in _CPU_MODULES.items() if triple.startswith(prefixes)), "x86")
 
 
 def space_size(function: tvm.tirx.PrimFunc, target: tvm.target.Target) -> int:
-    """Number of distinct schedules in the default space: over all sketches, the product of the alternatives of every decision.
-
-    Tilings are counted exactly (ordered factorisations with the innermost factor bounded), categorical choices too; a compute
-    location counts the loops of the consumer and its two special places, which is an upper bound.
-    """
+    """Number of distinct schedules in the default space of a kernel; see `design_size`."""
     module = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
     rules = "cuda" if target.kind.name == "cuda" else "from-target"  # the target's own CUDA rules need intrinsics that take 8 s to load
     generator = meta_schedule.space_generator.PostOrderApply(sch_rules=rules, postprocs=rules, mutator_probs=rules)
     context = meta_schedule.TuneContext(module, target=target, space_generator=generator, task_name="main", num_threads=1, rand_state=1)
-    return sum(math.prod(_alternatives(module, schedule.trace)) for schedule in context.generate_design_space())
+    return design_size(context.generate_design_space(), module)
+
+
+def design_size(schedules: Iterable[Any], module: tvm.IRModule) -> int:
+    """Number of distinct schedules that the sketches stand for: over all of them, the product of the alternatives of every decision.
+
+    Tilings are counted exactly (ordered factorisations with the innermost factor bounded), categorical choices too; a compute
+    location counts the loops of the consumer and its two special places, which is an upper bound.
+
+    Args:
+        schedules: The sketches that a space generator made of the module.
+        module: The module, unscheduled.
+    """
+    return sum(math.prod(_alternatives(module, schedule.trace)) for schedule in schedules)
 
 
 def _alternatives(module: tvm.IRModule, trace: Any) -> list[int]:

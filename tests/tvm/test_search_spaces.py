@@ -1,0 +1,198 @@
+"""A search space has a name, keeps the layouts of the arguments, and loads no intrinsics that it does not need; a user's function is one too."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import te, topi
+from tvm.s_tir import meta_schedule
+
+from workbench.engines.relax import space
+from workbench.engines.relax.build import unbound_kernels
+from workbench.engines.relax.search_spaces import SearchSpace, make_space, space_names, user_space
+from workbench.engines.relax.space import design_size, space_size, tilings
+from workbench.engines.relax.targets import resolve_target, to_tvm
+from workbench.errors import TargetError
+
+
+def cpu(mcpu: str = "x86-64", **options: Any) -> Any:
+    return tvm.target.Target({"kind": "llvm", "mcpu": mcpu, "num-cores": 2, **options})
+
+
+def cuda(arch: str) -> Any:
+    return to_tvm(resolve_target(f"cuda:{arch}", threads=2))
+
+
+def module_of(*tensors: Any) -> Any:
+    return tvm.IRModule({"main": te.create_prim_func(tensors).with_attr("global_symbol", "main")})
+
+
+def matmul(dtypes: tuple[str, str, str] = ("float32", "float32", "float32"), size: int = 64) -> Any:
+    a, b = (te.placeholder((size, size), dtype, name=name) for name, dtype in zip("ab", dtypes[:2], strict=True))
+    k = te.reduce_axis((0, size), name="k")
+    c = te.compute((size, size), lambda i, j: te.sum(a[i, k].astype(dtypes[2]) * b[j, k].astype(dtypes[2]), axis=k), name="c")
+    return module_of(a, b, c)
+
+
+def sketches(search_space: SearchSpace, module: Any, target: Any) -> list[Any]:
+    context = meta_schedule.TuneContext(module, target=target, space_generator=search_space.generator, num_threads=1, rand_state=1)
+    return list(context.generate_design_space())
+
+
+def postprocessed(search_space: SearchSpace, module: Any, target: Any) -> list[Any]:
+    schedules = sketches(search_space, module, target)
+    return [schedule for schedule in schedules if all(postproc.apply(schedule) for postproc in search_space.generator.postprocs)]
+
+
+@pytest.mark.parametrize(
+    ("target", "names"),
+    [
+        (cpu(), ("default",)),
+        (cpu("haswell"), ("default",)),
+        (cpu("skylake-avx512"), ("default", "plain")),
+        (cpu("cascadelake"), ("default", "plain")),
+        (cpu("alderlake"), ("default", "plain")),
+        (cpu("neoverse-n1", mtriple="aarch64-linux-gnu"), ("default", "plain")),
+        (cpu("sifive-x280", mtriple="riscv64-linux-gnu"), ("default", "plain")),
+        (cuda("sm_61"), ("default",)),
+        (cuda("sm_70"), ("default", "tensorcore")),
+        (cuda("sm_90a"), ("default", "tensorcore")),
+        (cuda("sm_120"), ("default", "tensorcore")),
+    ],
+    ids=str,
+)
+def test_a_target_offers_the_spaces_that_it_has_instructions_for(target: Any, names: tuple[str, ...]) -> None:
+    assert space_names(target) == names
+
+
+def test_an_unknown_space_is_refused_with_the_names_that_there_are() -> None:
+    for name, target, known in (("tensorcore", cuda("sm_61"), "default"), ("vnni", cuda("sm_80"), "default or tensorcore")):
+        with pytest.raises(TargetError, match=f"no search space '{name}' for cuda") as caught:
+            make_space(name, target)
+        assert caught.value.remedy == f"Give {known}."
+
+
+def test_a_kind_without_rules_is_refused() -> None:
+    with pytest.raises(TargetError, match="no search space for the kind c"):
+        space_names(tvm.target.Target({"kind": "c"}))
+
+
+def test_the_intrinsics_of_tensor_cores_are_loaded_on_demand_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+    monkeypatch.setattr(space.importlib, "import_module", loaded.append)
+    make_space("default", cuda("sm_90"))
+    user_space(lambda schedule: None, cuda("sm_90"))
+    assert not loaded
+    assert "tvm.s_tir.tensor_intrin" in sys.modules
+    assert not hasattr(sys.modules["tvm.s_tir.tensor_intrin"], "__file__")
+    space.prepare_intrinsics(cuda("sm_90"), tensor_cores=True)
+    space.prepare_intrinsics(cpu(mtriple="riscv64-linux-gnu"))
+    assert [name.rpartition(".")[2] for name in loaded] == ["cuda", "riscv_cpu"]
+
+
+@pytest.mark.parametrize("target", [cpu(), cpu("cascadelake"), cuda("sm_75")], ids=str)
+def test_the_default_space_is_the_one_whose_size_the_profile_shows(target: Any) -> None:
+    module = matmul()
+    assert design_size(sketches(make_space("default", target), module, target), module) == space_size(module["main"], target)
+
+
+@pytest.mark.parametrize("name", ["default", "plain"])
+def test_no_space_changes_or_copies_the_weights_into_another_layout(name: str) -> None:
+    target = cpu("cascadelake")
+    data, weight = te.placeholder((1, 14, 14, 16), name="data"), te.placeholder((3, 3, 16, 32), name="weight")
+    module = module_of(data, weight, topi.nn.conv2d_nhwc(data, weight, 1, 1, 1))
+    assert list(module["main"].attrs["layout_free_buffers"]) == [1]
+    schedules = postprocessed(make_space(name, target), module, target)
+    assert schedules
+    for schedule in schedules:
+        assert [list(parameter.ty.shape) for parameter in schedule.mod["main"].params] == [[1, 14, 14, 16], [3, 3, 16, 32], [1, 14, 14, 32]]
+        assert "layout_rewrite" not in schedule.mod.script()
+
+
+def test_the_plain_space_leaves_the_instructions_for_dot_products_out() -> None:
+    target, module = cpu("cascadelake"), matmul(("uint8", "int8", "int32"))
+    used = {name: ["vpdpbusd" in one.mod.script() for one in postprocessed(make_space(name, target), module, target)] for name in space_names(target)}
+    assert used["default"]
+    assert used["plain"]
+    assert all(used["default"])
+    assert not any(used["plain"])
+
+
+@pytest.mark.slow
+def test_the_tensor_core_space_uses_tensor_cores_where_a_kernel_can() -> None:
+    for arch in ("sm_70", "sm_90"):
+        target = cuda(arch)
+        for dtype, expected in (("float16", True), ("float32", False)):
+            module = matmul((dtype, dtype, "float32"))
+            schedules = postprocessed(make_space("tensorcore", target), module, target)
+            assert schedules
+            assert {"tvm_mma_sync" in schedule.mod.script() for schedule in schedules} == {expected}
+    assert len(make_space("tensorcore", cuda("sm_70")).generator.sch_rules) == len(make_space("tensorcore", cuda("sm_75")).generator.sch_rules) - 1
+
+
+def tiled(schedule: Any) -> None:
+    block = schedule.get_sblock("c")
+    i, j, k = schedule.get_loops(block)
+    i_outer, i_inner = schedule.split(i, schedule.sample_perfect_tile(i, n=2, max_innermost_factor=16))
+    j_outer, j_inner = schedule.split(j, schedule.sample_perfect_tile(j, n=2, max_innermost_factor=8))
+    schedule.reorder(i_outer, j_outer, k, i_inner, j_inner)
+
+
+def returned(schedule: Any) -> Any:
+    tiled(schedule)
+    return schedule
+
+
+def several(schedule: Any) -> list[Any]:
+    other = schedule.copy()
+    tiled(schedule)
+    return [schedule, other]
+
+
+@pytest.mark.parametrize(("function", "size"), [(tiled, 5 * 4), (returned, 5 * 4), (several, 5 * 4 + 1)])
+def test_a_function_of_the_user_is_a_space(function: Callable[[Any], Any], size: int) -> None:
+    module, target = matmul(), cpu()
+    assert tilings(64, 2, 16) * tilings(64, 2, 8) == 5 * 4
+    search_space = user_space(function, target)
+    assert search_space.name == function.__name__
+    assert design_size(sketches(search_space, module, target), module) == size
+
+
+def test_a_search_draws_from_a_function_of_the_user() -> None:
+    module, target = matmul(), to_tvm(resolve_target("cpu", threads=2))
+    strategy = meta_schedule.search_strategy.EvolutionarySearch(population_size=16, genetic_num_iters=1)
+    generator = user_space(tiled, target).generator
+    context = meta_schedule.TuneContext(
+        module, target=target, space_generator=generator, search_strategy=strategy, task_name="main", num_threads=1, rand_state=1
+    )
+    model, database = meta_schedule.cost_model.RandomModel(), meta_schedule.database.MemoryDatabase()
+    context.pre_tuning(8, 4, context.generate_design_space(), database, model)
+    candidates = context.generate_measure_candidates()
+    context.post_tuning()
+    assert len({str(candidate.sch.trace) for candidate in candidates}) > 1
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal((64, 64), np.float32) for _ in range(2))
+    for candidate in candidates:
+        out = tvm.runtime.empty((64, 64), "float32")
+        tvm.compile(candidate.sch.mod, target=target)["main"](tvm.runtime.tensor(a), tvm.runtime.tensor(b), out)
+        np.testing.assert_allclose(out.numpy(), a @ b.T, rtol=1e-4, atol=1e-4)
+
+
+def test_blocks_that_a_function_of_the_user_leaves_unbound_get_threads_on_a_gpu() -> None:
+    target, module = cuda("sm_75"), matmul()
+    (schedule,) = postprocessed(user_space(lambda schedule: None, target), module, target)
+    assert not unbound_kernels(schedule.mod)
+
+
+def test_what_a_function_of_the_user_raises_comes_out() -> None:
+    def fails(schedule: Any) -> None:
+        raise KeyError("mine")
+
+    target = cpu()
+    with pytest.raises(KeyError, match="mine"):
+        sketches(user_space(fails, target), matmul(), target)

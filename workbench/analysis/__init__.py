@@ -1,0 +1,1 @@
+"""Pure functions on what was measured: tolerances, confidence, verdicts, forecasts."""

@@ -1,0 +1,174 @@
+"""A running or finished search for Python users: wait, watch, steer."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from workbench.errors import InternalError, Interrupted
+from workbench.kernel import WorkerProcess
+from workbench.kernel.worker_process import OnEvent, Pending
+from workbench.records.trial import Trial
+from workbench.records.tuning import TaskProgress, TuneRequest
+from workbench.session import SessionDirectory
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_POLL_S = 0.05
+
+
+class Search:
+    """What `Session.tune` returns at once; the search runs in the worker.
+
+    Attributes:
+        request: What was asked for.
+    """
+
+    def __init__(self, directory: SessionDirectory, worker: WorkerProcess, request: TuneRequest, pending: Pending) -> None:
+        self._directory = directory
+        self._worker = worker
+        self._pending = pending
+        self._answer: dict[str, Any] | None = None
+        self._error: BaseException | None = None
+        self.request = request
+
+    @property
+    def is_running(self) -> bool:
+        """True until the search has ended, however it ended."""
+        return self._poll(None) is None and self._error is None
+
+    def wait(self, timeout: float | None = None, *, on_event: OnEvent | None = None) -> list[TaskProgress]:
+        """Wait for the end.
+
+        Args:
+            timeout: Seconds to wait at most; None waits as long as it takes.
+            on_event: Told meanwhile what the worker is doing; called at least ten times a second.
+
+        Returns:
+            How each task ended, or how far it is when the time is over.
+
+        Raises:
+            WorkbenchError: The search failed; what was measured is stored.
+            Interrupted: Ctrl-C, which ends the search; what was measured is stored.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            while self._poll(on_event) is None:
+                if self._error is not None:
+                    raise self._error
+                if deadline is not None and time.monotonic() >= deadline:
+                    break
+                time.sleep(_POLL_S)
+        except KeyboardInterrupt:
+            self.cancel()
+            raise Interrupted("Stopped.", "What was measured is saved: go on with resume=True (--resume).") from None
+        return self.progress()
+
+    def result(self) -> dict[str, Any]:
+        """The search as in ``tune --json``; waits for the end."""
+        self.wait()
+        if self._answer is None:
+            raise InternalError("The search ended without an answer.")
+        return summary(self._answer)
+
+    def stop(self) -> None:
+        """End the search in order: what is being measured is finished, and the winners are named."""
+        self._tell("stop")
+
+    def cancel(self) -> None:
+        """End the search at once, within 5 s; what was measured is stored, winners are not named."""
+        self._worker.cancel(self._pending)
+
+    def pause(self) -> None:
+        """Measure nothing more until `resume`."""
+        self._tell("pause")
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self._tell("resume")
+
+    def add(self, task: str, *, trials: int | None = None, seconds: float | None = None) -> None:
+        """Take another task into the search, with budgets of its own if given."""
+        self._tell("add", task=task, trials=trials, seconds=seconds)
+
+    def drop(self, task: str) -> None:
+        """Search a task no more; its trials stay."""
+        self._tell("drop", task=task)
+
+    def set_budget(self, **limits: float | None) -> None:
+        """Change the budget of the whole search: ``trials``, ``seconds``, ``per_task``, ``flat_after``, ``flat_gain``."""
+        self._tell("budget", **limits)
+
+    def set_task_budget(self, task: str, *, trials: int | None = None, seconds: float | None = None) -> None:
+        """Change the budget of one task."""
+        self._tell("budget", task=task, trials=trials, seconds=seconds)
+
+    def progress(self) -> list[TaskProgress]:
+        """How far each task of the session is."""
+        with self._directory.store() as store:
+            return store.trials.progress()
+
+    def trials(self, *, since: int = 0) -> tuple[list[Trial], int]:
+        """Trials stored after a cursor, oldest first, and the cursor to ask with next time."""
+        with self._directory.store() as store:
+            found = store.trials.since(since)
+        return [stored.trial for stored in found], found[-1].cursor if found else since
+
+    def frame(self) -> pd.DataFrame:
+        """All trials of the session as a data frame: one row a trial, times in microseconds."""
+        import pandas as pd  # noqa: PLC0415 - pandas takes 0.3 s to load, and only this method needs it
+
+        trials: list[Trial] = []
+        cursor = 0
+        while True:
+            found, cursor = self.trials(since=cursor)
+            if not found:
+                break
+            trials.extend(found)
+        return pd.DataFrame([{"time_us": trial.time_us, **trial.to_dict()} for trial in trials])
+
+    def _tell(self, kind: str, **arguments: Any) -> None:
+        self._worker.tell(kind, arguments)
+
+    def _poll(self, on_event: OnEvent | None) -> dict[str, Any] | None:
+        if self._answer is None and self._error is None:
+            try:
+                self._answer = self._worker.poll(self._pending, on_event=on_event)
+            except Exception as error:  # noqa: BLE001 - kept for whoever waits
+                self._error = error
+        return self._answer
+
+
+def summary(answer: dict[str, Any]) -> dict[str, Any]:
+    """What a search ended with, as in ``tune --json``."""
+    tasks = [TaskProgress.from_dict(values) for values in answer["tasks"]]
+    return {
+        "trials": answer["trials"],
+        "seconds": answer["seconds"],
+        "stopped_because": answer["stopped_because"],
+        "tasks": [task_summary(task) for task in tasks],
+    }
+
+
+def task_summary(task: TaskProgress) -> dict[str, Any]:
+    """A task as in ``tune --json``: times are those of the final measurement, or else of the search."""
+    final = task.final
+    return {
+        "task": task.task,
+        "name": task.name,
+        "weight": task.weight,
+        "baseline_us": task.baseline_us if final is None else final.baseline_us,
+        "best_us": task.best_us if final is None else final.used_us,
+        "winner": None if final is None else final.winner,
+        "verdict": None if final is None else final.verdict,
+        "why": None if final is None else final.why,
+        "trials": task.trials,
+        "errors": dict(task.errors),
+        "first_errors": dict(task.first_errors),
+        "verified": task.verified,
+        "state": task.state,
+        "stopped_because": task.stopped_because,
+        "space_size": task.space_size,
+        "seconds": task.seconds,
+    }

@@ -1,0 +1,195 @@
+"""Builds candidates in a pool of kept processes and measures them in one isolated process of the device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from workbench.engines.search_protocol import Artifact, Candidate, Failed, Measured
+from workbench.isolation import IsolatedProcess, JobError, JobTimeout, Message, Nursery, Pool, ProcessDied
+from workbench.records.decode import decode
+from workbench.records.target import TargetSpec
+from workbench.records.trial import BUILD_ERROR, BUILD_TIMEOUT, DEVICE_LOST, RUN_ERROR, RUN_TIMEOUT, Check, MeasureOptions
+
+_BUILD_ENTRY = "workbench.engines.relax.search.build_job:serve"
+_MEASURE_ENTRY = "workbench.engines.relax.search.measure_job:serve"
+_PRELOAD = ("workbench.engines.relax.search.build_job", "workbench.engines.relax.search.measure_job")
+_LEAST_MEMORY_BYTES = 2 * 2**30
+_RUNS_OF_A_TRIAL = 12
+_REFERENCE_PATIENCE = 12.0
+_LOST = ("cuda_error_device", "no cuda-capable device", "device-side assert", "cuda_error_ecc", "gpu is lost", "unspecified launch failure")
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """What measuring needs to know of a kernel.
+
+    Attributes:
+        tensors: Shape and dtype of each argument.
+        results: How many of the last ones it writes.
+        reduction: Terms of its longest sum.
+    """
+
+    tensors: tuple[tuple[tuple[int, ...], str], ...]
+    results: int
+    reduction: int
+
+
+class RelaxEvaluator:
+    """Implements `workbench.engines.search_protocol.Evaluator`.
+
+    Args:
+        target: What candidates are built for.
+        facts: What is known of each task's kernel, by the name that the caller gives to `set_reference`.
+        options: How to measure.
+        scratch: Where built libraries go.
+        builders: Processes that build.
+        seed: Seed of the random inputs.
+        unmeasurable: Why nothing can be measured here; empty if it can.
+    """
+
+    def __init__(
+        self,
+        target: TargetSpec,
+        facts: Callable[[str], KernelFacts],
+        *,
+        options: MeasureOptions,
+        scratch: Path,
+        builders: int,
+        seed: int,
+        unmeasurable: str,
+    ) -> None:
+        self._target = target
+        self._facts = facts
+        self._options = options
+        self._scratch = scratch
+        self._seed = seed
+        self._built = 0
+        self._references: dict[str, Artifact] = {}
+        self._reference_s: dict[str, float] = {}  # of the kernels that the measuring process knows
+        self._process: IsolatedProcess | None = None
+        self.exclusive = target.kind == "llvm"
+        self.unmeasurable = unmeasurable
+        self._memory_bytes = max(psutil.virtual_memory().available // 2, _LEAST_MEMORY_BYTES)
+        self._nursery = Nursery(_PRELOAD)
+        self._nursery.warm()
+        self._pool = Pool(self._nursery, _BUILD_ENTRY, size=builders, memory_limit_bytes=self._memory_bytes)
+
+    def build(self, candidates: Sequence[Candidate], *, stop: Callable[[], bool]) -> Iterator[tuple[int, Artifact | Failed]]:
+        """Build candidates in the pool."""
+        paths = [self._scratch / f"{self._built + place}.so" for place in range(len(candidates))]
+        self._built += len(candidates)
+        jobs = [
+            (place, Message({"target": self._target.to_dict(), "path": str(paths[place])}, (candidate.program,)))
+            for place, candidate in enumerate(candidates)
+        ]
+        for place, outcome, seconds in self._pool.run(jobs, timeout_s=self._options.build_timeout_s, stop=stop):
+            yield place, _built(outcome, paths[place], seconds)
+
+    def set_reference(self, kernel: str, artifact: Artifact) -> None:
+        """Keep the baseline; the measuring process runs it when it needs its outputs."""
+        self._references[kernel] = artifact
+        self._reference_s.pop(kernel, None)
+
+    def measure(self, kernel: str, artifact: Artifact, *, best_us: float | None, check: bool, timed: bool = True) -> Measured | Failed:
+        """Check and time one candidate in the measuring process."""
+        answer = self._ask(kernel, {"do": "measure", "path": str(artifact.path), "best_us": best_us, "check": check, "timed": timed})
+        return answer if isinstance(answer, Failed) else _measured(answer)
+
+    def compare(self, kernel: str, artifacts: Sequence[Artifact], *, rounds: int) -> list[list[float]] | Failed:
+        """Time artifacts by turns in the measuring process."""
+        answer = self._ask(
+            kernel, {"do": "compare", "paths": [str(artifact.path) for artifact in artifacts], "rounds": rounds}, patience=len(artifacts)
+        )
+        return answer if isinstance(answer, Failed) else [list(map(float, times)) for times in answer["times_us"]]
+
+    def close(self) -> None:
+        """End all processes."""
+        self._pool.close()
+        self._nursery.close()
+        self._process = None
+
+    def _ask(self, kernel: str, question: dict[str, Any], *, patience: int = 1) -> dict[str, Any] | Failed:
+        failed = self._prepare(kernel)
+        if failed is not None:
+            return failed
+        limit_s = patience * (self._options.timeout_s + _RUNS_OF_A_TRIAL * self._reference_s[kernel]) + self._options.cooldown_ms / 1e3
+        return self._send({**question, "kernel": kernel, "options": self._options.to_dict()}, limit_s)
+
+    def _prepare(self, kernel: str) -> Failed | None:
+        """Have the measuring process, perhaps a new one, know the kernel's reference."""
+        if self._process is None or not self._process.alive:
+            self._reference_s.clear()
+            self._process = self._nursery.start(_MEASURE_ENTRY, memory_limit_bytes=self._memory_bytes)
+        if kernel in self._reference_s:
+            return None
+        facts = self._facts(kernel)
+        question = {
+            "do": "reference",
+            "kernel": kernel,
+            "path": str(self._references[kernel].path),
+            "tensors": [{"shape": list(shape), "dtype": dtype} for shape, dtype in facts.tensors],
+            "results": facts.results,
+            "reduction": facts.reduction,
+            "seed": self._seed,
+        }
+        answer = self._send(question, _REFERENCE_PATIENCE * self._options.timeout_s)
+        if isinstance(answer, Failed):
+            return Failed(answer.status, f"The untuned kernel does not run: {answer.error}", answer.seconds)
+        self._reference_s[kernel] = float(answer["run_s"])
+        for forgotten in answer["forgotten"]:
+            self._reference_s.pop(forgotten, None)
+        return None
+
+    def _send(self, question: dict[str, Any], limit_s: float) -> dict[str, Any] | Failed:
+        """Ask the measuring process; one that dies or hangs is replaced at the next question."""
+        kind = "cpu" if self._target.kind == "llvm" else self._target.kind
+        process = self._process
+        if process is None:
+            raise RuntimeError("there is no measuring process")
+        try:
+            values = {**question, "device_kind": kind, "device": self._options.device}
+            return dict(process.call(Message(values), limit_s).values)
+        except JobError as error:
+            if kind != "cpu":
+                process.kill()  # an error of the device sticks to the process that met it
+            return Failed(DEVICE_LOST if _is_lost(error.text) else RUN_ERROR, error.text)
+        except JobTimeout:
+            return Failed(RUN_TIMEOUT, f"The kernel did not end within {limit_s:.3g} s.", limit_s)
+        except ProcessDied as error:
+            return Failed(RUN_ERROR, f"The measuring process {error.cause}. {error.last_words}".strip())
+
+
+def _built(outcome: Message | JobError | ProcessDied | JobTimeout, path: Path, seconds: float) -> Artifact | Failed:
+    if isinstance(outcome, Message):
+        return Artifact(path, float(outcome.values["build_s"]))
+    path.unlink(missing_ok=True)
+    path.with_suffix(".o").unlink(missing_ok=True)
+    if isinstance(outcome, JobTimeout):
+        return Failed(BUILD_TIMEOUT, f"Building took more than {seconds:.0f} s.", seconds)
+    if isinstance(outcome, ProcessDied):
+        return Failed(BUILD_ERROR, f"The building process {outcome.cause}. {outcome.last_words}".strip(), seconds)
+    return Failed(BUILD_ERROR, outcome.text, seconds)
+
+
+def _measured(answer: dict[str, Any]) -> Measured | Failed:
+    check = None if answer["check"] is None else decode(Check, answer["check"])
+    seconds = float(answer["run_s"])
+    if check is not None and not check.passed:
+        return Measured((), 0, check, seconds)
+    return Measured(tuple(map(float, answer["times_us"])), int(answer["runs"]), check, seconds)
+
+
+def _is_lost(text: str) -> bool:
+    lowered = text.lower()
+    return any(sign in lowered for sign in _LOST)
+
+
+def physical_cores() -> int:
+    """Processes that build at once unless the user says otherwise."""
+    return psutil.cpu_count(logical=False) or os.cpu_count() or 1

@@ -1,0 +1,187 @@
+"""The search of one kernel: its baseline, its candidates, and what was learned of them."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+
+import tvm
+from tvm.s_tir.meta_schedule.database import Workload
+
+from workbench.engines.relax.build import with_default_schedules
+from workbench.engines.relax.search.cost_model import CostModel
+from workbench.engines.relax.search.evolution import Evolution
+from workbench.engines.relax.search.sampling import Replayer, Sample, Sampler, fingerprint
+from workbench.engines.relax.search_spaces import SearchSpace
+from workbench.engines.relax.space import design_size
+from workbench.engines.search_protocol import Candidate, Experience
+from workbench.errors import InternalError
+from workbench.escaping import plain
+from workbench.tuning_database import TuningRecord, decisions
+
+_MOST_RESTORED = 1024
+_MOST_OF_OWN = 16
+_MOST_OF_ANOTHER = 128
+_LAYOUT_ATTRIBUTE = "layout_free_buffers"  # would let a schedule change the layout of the kernel's arguments
+
+
+def as_main(function: tvm.tirx.PrimFunc) -> tvm.IRModule:
+    """A kernel as the module that MetaSchedule calls its workload."""
+    function = function.with_attr({"global_symbol": "main", "tirx.noalias": True})
+    if function.attrs is not None and _LAYOUT_ATTRIBUTE in function.attrs:
+        function = function.without_attr(_LAYOUT_ATTRIBUTE)
+    return tvm.IRModule({"main": function})
+
+
+class RelaxTaskSearch:
+    """Implements `workbench.engines.search_protocol.TaskSearch`.
+
+    Args:
+        function: The kernel, unscheduled.
+        target: What it is for.
+        make_space: Makes the search space: one for each task, since a space keeps what it learned of its kernel.
+        seed: Seed of everything random.
+        threads: Threads that replay schedules and fit the cost model.
+    """
+
+    def __init__(
+        self, function: tvm.tirx.PrimFunc, target: tvm.target.Target, make_space: Callable[[], SearchSpace], *, seed: int, threads: int
+    ) -> None:
+        self._module = as_main(function)
+        self._target = target
+        self._sampler = Sampler(self._module, target, make_space(), threads=threads)
+        self._model = CostModel(seed=seed, threads=threads)
+        self._evolution = Evolution(self._sampler, self._model, seed=seed)
+        self._proposed: dict[str, Sample] = {}
+        self._inherited: list[Sample] = []
+        self.space_size: int | None = design_size(self._sampler.schedules, self._module)
+        structural_hash, module_text = Workload(self._module).as_json()
+        self.workload = (str(structural_hash), str(module_text))
+        self.arguments: list[object] = [
+            ["TENSOR", str(parameter.ty.dtype), [int(size) for size in parameter.ty.shape]] for parameter in self._module["main"].params
+        ]
+
+    def baseline(self) -> Candidate:
+        """The untuned kernel; on a GPU with dlight's default schedule."""
+        module = with_default_schedules(self._module, self._target)
+        return Candidate(trace="", fingerprint=fingerprint(module), origin="baseline", program=_program(module))
+
+    def propose(self, count: int) -> tuple[Candidate, ...]:
+        """Candidates of the evolution."""
+        started = time.perf_counter()
+        inherited = [sample for sample in self._inherited[:count] if self._evolution.is_new(sample.fingerprint)]
+        del self._inherited[:count]
+        for sample in inherited:
+            self._evolution.forbid(sample.fingerprint)
+        samples = self._evolution.propose(count - len(inherited)) if len(inherited) < count else []
+        if not samples and not inherited and not self._proposed:
+            reasons = self._sampler.rejections
+            raise InternalError(f"The search space gave no valid schedule: {plain(_most_frequent(reasons), 300)}.")
+        seconds = (time.perf_counter() - started) / max(len(samples), 1)
+        for sample in (*inherited, *samples):
+            self._proposed[sample.fingerprint] = sample
+        return (
+            *(_candidate(sample, "transfer", search_s=0.0) for sample in inherited),
+            *(_candidate(sample, "search", search_s=seconds) for sample in samples),
+        )
+
+    def learn(self, times_us: Sequence[tuple[str, float | None]]) -> None:
+        """Fit the cost model to what was measured, and let the fastest have children."""
+        for key, time_us in times_us:
+            sample = self._proposed.pop(key, None)
+            if sample is None:
+                continue
+            self._take_note(sample, time_us)
+        self._model.fit()
+
+    def restore(self, known: Sequence[Experience]) -> int:
+        """Replay recorded trials: the newest and the fastest ones, if there are very many."""
+        for experience in known:
+            self._evolution.forbid(experience.trial.fingerprint)
+        useful = [experience for experience in known if experience.trace]
+        if len(useful) > _MOST_RESTORED:
+            fastest = sorted(useful[: -_MOST_RESTORED // 2], key=lambda experience: experience.trial.time_us or math.inf)
+            useful = [*fastest[: _MOST_RESTORED // 2], *useful[-_MOST_RESTORED // 2 :]]
+        samples = self._sampler.replayed([experience.trace for experience in useful])
+        restored = 0
+        for sample, experience in zip(samples, useful, strict=True):
+            if sample is not None:
+                restored += 1
+                self._take_note(sample, experience.trial.time_us)
+        self._model.fit()
+        return restored
+
+    def transfer(self, records: Sequence[TuningRecord]) -> int:
+        """Learn from records of other kernels; those of this very kernel, the fastest first, are proposed themselves."""
+        by_workload: dict[str, list[TuningRecord]] = {}
+        for record in records:
+            if record.time_us is not None:
+                by_workload.setdefault(record.workload.module, []).append(record)
+        used = 0
+        for module, found in by_workload.items():
+            fastest = sorted(found, key=lambda record: record.time_us or math.inf)
+            if module == self.workload[1]:
+                samples = [
+                    sample for sample in self._sampler.replayed([record.trace_json for record in fastest[:_MOST_OF_OWN]]) if sample is not None
+                ]
+                self._inherited.extend(samples)
+            else:
+                samples = self._transfer_speeds(fastest[:_MOST_OF_ANOTHER])
+            used += len(samples)
+        self._model.fit()
+        return used
+
+    def rebuild(self, trace: str) -> Candidate:
+        """The candidate of a recorded trace; the baseline's is empty."""
+        if not trace:
+            return self.baseline()
+        sample = self._sampler.replayed([trace])[0]
+        if sample is None:
+            raise InternalError("A recorded schedule does not fit the kernel any more.", "Search the task again.")
+        return _candidate(sample, "search", search_s=0.0)
+
+    def _take_note(self, sample: Sample, time_us: float | None) -> None:
+        self._model.add(sample.features, time_us)
+        if time_us is not None:
+            self._evolution.add_elite(sample.trace, time_us)
+
+    def _transfer_speeds(self, records: Sequence[TuningRecord]) -> list[Sample]:
+        """Show the cost model another kernel's schedules and their speeds beside the fastest of them."""
+        replayer = Replayer(Workload.from_json([records[0].workload.structural_hash, records[0].workload.module]).mod, self._target)
+        pairs = [(replayer.replay(record.trace_json), record.time_us or math.inf) for record in records]
+        known = [(sample, time_us) for sample, time_us in pairs if sample is not None]
+        if known:
+            best = min(time_us for _, time_us in known)
+            self._model.transfer([sample.features for sample, _ in known], [best / time_us for _, time_us in known])
+        return [sample for sample, _ in known]
+
+
+def _candidate(sample: Sample, origin: str, *, search_s: float) -> Candidate:
+    trace = json.dumps(sample.trace.as_json(), separators=(",", ":"), default=_plain_number)
+    return Candidate(
+        trace=trace,
+        fingerprint=sample.fingerprint,
+        origin=origin,
+        program=_program(sample.module),
+        decisions=decisions(json.loads(trace)),
+        search_s=search_s,
+    )
+
+
+def _plain_number(value: object) -> int | float:
+    """A number of TVM's in a trace as one of JSON's."""
+    if isinstance(value, tvm.tirx.IntImm):
+        return int(value.value)
+    if isinstance(value, tvm.tirx.FloatImm):
+        return float(value.value)
+    raise TypeError(f"a trace holds {type(value).__name__}")
+
+
+def _program(module: tvm.IRModule) -> bytes:
+    return str(tvm.ir.save_json(module)).encode()
+
+
+def _most_frequent(reasons: dict[str, int]) -> str:
+    return max(reasons, key=lambda reason: reasons[reason]) if reasons else "it holds none"

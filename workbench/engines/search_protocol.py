@@ -1,0 +1,146 @@
+"""What an engine gives to a search: candidates of one task, and what builds and measures them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from workbench.records.trial import Check, Trial
+from workbench.tuning_database import TuningRecord
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A schedule that can be built.
+
+    Attributes:
+        trace: The schedule in TVM's own form (JSON text); empty for a baseline without one.
+        fingerprint: Structural hash of the scheduled module; equal ones are one candidate.
+        origin: Where it is from (`workbench.records.trial.Trial.origin`).
+        program: What a building process compiles.
+        decisions: Sampling decisions in words.
+        search_s: Seconds that finding it took.
+    """
+
+    trace: str
+    fingerprint: str
+    origin: str
+    program: bytes = field(repr=False)
+    decisions: tuple[str, ...] = ()
+    search_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Why a candidate was not built or measured: a status of `workbench.records.trial.FAILURES` and the full text."""
+
+    status: str
+    error: str
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A built candidate: a library on disk."""
+
+    path: Path
+    build_s: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What measuring a candidate gave.
+
+    Attributes:
+        times_us: Every measured time, each the mean of `runs` runs; empty if it was only checked.
+        runs: Runs behind each.
+        check: Its output beside the reference; None if it is the reference itself.
+        run_s: Seconds in the measuring process.
+    """
+
+    times_us: tuple[float, ...]
+    runs: int
+    check: Check | None
+    run_s: float
+
+
+@dataclass(frozen=True)
+class Experience:
+    """A trial that was measured before, and its trace."""
+
+    trial: Trial
+    trace: str
+
+
+class TaskSearch(Protocol):
+    """The search space of one task and what is known of it. Any method may raise any error: it ends this task only.
+
+    Attributes:
+        space_size: Number of distinct schedules; None if it is not known.
+        workload: The task's TVM form for databases: structural hash and module.
+        arguments: The kernel's arguments for databases, JSON-ready.
+    """
+
+    space_size: int | None
+    workload: tuple[str, str]
+    arguments: list[object]
+
+    def baseline(self) -> Candidate:
+        """The untuned kernel."""
+        ...
+
+    def propose(self, count: int) -> tuple[Candidate, ...]:
+        """At most `count` candidates that were never proposed nor restored; none if the space holds no more."""
+        ...
+
+    def learn(self, times_us: Sequence[tuple[str, float | None]]) -> None:
+        """Take note of measured candidates by fingerprint; None for one that failed."""
+        ...
+
+    def restore(self, known: Sequence[Experience]) -> int:
+        """Take up trials of an earlier search of this task, which are not proposed again; returns how many could be learned from."""
+        ...
+
+    def transfer(self, records: Sequence[TuningRecord]) -> int:
+        """Learn from records of other searches on the same target; those of the same kernel become proposals. Returns how many were of use."""
+        ...
+
+    def rebuild(self, trace: str) -> Candidate:
+        """The candidate of a recorded trace."""
+        ...
+
+
+class Evaluator(Protocol):
+    """Builds and measures; owns processes, which `close` ends. A crash, hang or lost device costs one candidate.
+
+    Building may go on in one thread while another one measures; otherwise it is not safe for use from several threads.
+
+    Attributes:
+        exclusive: True if kernels run on the processors that build: then nothing else may run while something is measured.
+        unmeasurable: Why nothing can be measured here; empty if it can.
+    """
+
+    exclusive: bool
+    unmeasurable: str
+
+    def build(self, candidates: Sequence[Candidate], *, stop: Callable[[], bool]) -> Iterator[tuple[int, Artifact | Failed]]:
+        """Build candidates, several at once; yields place and outcome in order of completion; ends early when `stop` says so."""
+        ...
+
+    def set_reference(self, kernel: str, artifact: Artifact) -> None:
+        """Say what the outputs of a kernel's candidates are compared with: those of its untuned form."""
+        ...
+
+    def measure(self, kernel: str, artifact: Artifact, *, best_us: float | None, check: bool, timed: bool = True) -> Measured | Failed:
+        """Run one candidate: check its output first, then time it, with the fewer runs the more hopeless it is beside `best_us`."""
+        ...
+
+    def compare(self, kernel: str, artifacts: Sequence[Artifact], *, rounds: int) -> list[list[float]] | Failed:
+        """Time several artifacts by turns; returns microseconds by artifact and round."""
+        ...
+
+    def close(self) -> None:
+        """End all processes; may be called from another thread to end what runs."""
+        ...

@@ -1,0 +1,189 @@
+"""A search: what the user asks for, how far each task is, and what came out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.records.decode import decode
+from workbench.records.selection import SelectedTask
+from workbench.records.trial import MeasureOptions
+
+WAITING = "waiting"
+SEARCHING = "searching"
+FINISHED = "finished"
+STOPPED = "stopped"
+DROPPED = "dropped"
+FAILED = "failed"
+ENDED = (FINISHED, STOPPED, DROPPED, FAILED)
+
+FASTER = "faster"
+NOT_FASTER = "not faster"
+
+DEFAULT_TRIALS_PER_TASK = 64
+
+
+@dataclass(frozen=True)
+class SearchBudget:
+    """When a search ends; None sets no limit.
+
+    Attributes:
+        trials: All trials of the session together, those of earlier searches included.
+        seconds: Time from the start of this search.
+        per_task: Trials of each task, those of earlier searches included.
+        flat_after: A task ends when its best got no better by `flat_gain` for so many trials.
+        flat_gain: Share by which the best has to get better.
+    """
+
+    trials: int | None = None
+    seconds: float | None = None
+    per_task: int | None = None
+    flat_after: int | None = 192
+    flat_gain: float = 0.01
+
+
+@dataclass(frozen=True)
+class TuneRequest:
+    """Everything that decides what a search does.
+
+    Attributes:
+        tasks: What to search, with budgets of their own.
+        budget: When to end.
+        seed: Seed of candidates and of random inputs.
+        resume: True goes on where earlier searches of these tasks ended.
+        dry_run: Generate, build and check so many candidates of each task without measuring; None measures.
+        space: Search space: ``default``, or another that the target offers.
+        schedule: A user's own schedule function as ``module:function``; empty for none.
+        measure: How to measure.
+        builders: Processes that build; None takes one for each physical core.
+        batch: Candidates of one round of a task.
+        finalists: Best trials of a task that are measured again beside the baseline before a winner is named.
+        transfer: Session directories and databases whose trials of the same target may start the cost model; empty for none.
+    """
+
+    tasks: tuple[SelectedTask, ...]
+    budget: SearchBudget = field(default_factory=SearchBudget)
+    seed: int = 0
+    resume: bool = False
+    dry_run: int | None = None
+    space: str = "default"
+    schedule: str = ""
+    measure: MeasureOptions = field(default_factory=MeasureOptions)
+    builders: int | None = None
+    batch: int = 16
+    finalists: int = 4
+    transfer: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as JSON-ready values."""
+        return {
+            "tasks": [{"task": item.task, "name": item.name, "trials": item.trials, "seconds": item.seconds} for item in self.tasks],
+            "budget": vars(self.budget).copy(),
+            "seed": self.seed,
+            "resume": self.resume,
+            "dry_run": self.dry_run,
+            "space": self.space,
+            "schedule": self.schedule,
+            "measure": self.measure.to_dict(),
+            "builders": self.builders,
+            "batch": self.batch,
+            "finalists": self.finalists,
+            "transfer": list(self.transfer),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TuneRequest:
+        """The inverse of `to_dict`; raises DecodeError."""
+        return decode(cls, values)
+
+
+@dataclass(frozen=True)
+class Final:
+    """The best trials of a task and its baseline, measured again by turns, and who won.
+
+    Attributes:
+        winner: Number of the trial to use; 0 keeps the baseline.
+        baseline_us: Median of the baseline.
+        baseline_us_iqr: Its spread.
+        winner_us: Median of the best trial, even if it did not win.
+        winner_us_iqr: Its spread.
+        best: Number of the best trial.
+        rounds: Measured times of each.
+        verdict: ``faster``, or ``not faster`` than the baseline by more than the noise.
+        why: The verdict in a sentence with its figures.
+    """
+
+    winner: int
+    baseline_us: float
+    baseline_us_iqr: float
+    winner_us: float
+    winner_us_iqr: float
+    best: int
+    rounds: int
+    verdict: str
+    why: str
+
+    @property
+    def used_us(self) -> float:
+        """Time of what is used: the winner, or the baseline."""
+        return self.winner_us if self.verdict == FASTER else self.baseline_us
+
+
+@dataclass(frozen=True)
+class TaskProgress:
+    """How far the search of one task is.
+
+    Attributes:
+        task: The task.
+        name: Name of its kernel.
+        weight: Rows that call it.
+        state: ``waiting``, ``searching``, or how it ended: ``finished``, ``stopped``, ``dropped``, ``failed``.
+        stopped_because: Why it ended, in words; empty while it has not.
+        space_size: Number of distinct schedules of the space that is searched.
+        trials: Number of its trials, the baseline included.
+        errors: Number of failed trials by status.
+        first_errors: Text of the first failure of each status.
+        baseline_us: Median of trial 0.
+        best: Number of the trial with the lowest median.
+        best_us: That median.
+        seconds: Time spent on it, in all searches.
+        budget_trials: Budget of its own; None for none.
+        budget_seconds: Budget of its own; None for none.
+        conditions: Digest of what makes its times comparable (`workbench.records.trial.Trial.conditions`).
+        final: What the last measurement said; None before it.
+    """
+
+    task: str
+    name: str
+    weight: int
+    state: str = WAITING
+    stopped_because: str = ""
+    space_size: int | None = None
+    trials: int = 0
+    errors: Mapping[str, int] = field(default_factory=dict)
+    first_errors: Mapping[str, str] = field(default_factory=dict)
+    baseline_us: float | None = None
+    best: int | None = None
+    best_us: float | None = None
+    seconds: float = 0.0
+    budget_trials: int | None = None
+    budget_seconds: float | None = None
+    conditions: str = ""
+    final: Final | None = None
+
+    @property
+    def verified(self) -> bool | None:
+        """True if the output of what is to be used was compared with the untuned kernel's and agrees; None if nothing is to be used yet."""
+        return None if self.final is None else True
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as JSON-ready values."""
+        values = {**vars(self), "errors": dict(self.errors), "first_errors": dict(self.first_errors)}
+        values["final"] = None if self.final is None else vars(self.final).copy()
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TaskProgress:
+        """The inverse of `to_dict`; raises DecodeError."""
+        return decode(cls, values)

@@ -1,0 +1,66 @@
+"""What fronts ask of a running search, read from the command rows of the store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from workbench.errors import InputError, WorkbenchError
+from workbench.records.command import Command, Failure
+from workbench.store import Store
+
+CONTROL_COMMANDS = ("add", "drop", "budget", "pause", "resume", "stop")
+_POLL_S = 0.03
+
+
+class Control:
+    """Takes the commands of a running search.
+
+    Args:
+        store: Where they come from.
+        command: The command that the search itself answers; when it is cancelled, the search has to end at once.
+        front_gone: Tells that the process that wanted the search has ended.
+    """
+
+    def __init__(self, store: Store, command: int, *, front_gone: Callable[[], bool]) -> None:
+        self._store = store
+        self._command = command
+        self._front_gone = front_gone
+        self._checked = -_POLL_S
+        self._waiting: list[Command] = []
+        self.cancelled = False
+
+    def has_news(self) -> bool:
+        """True if a command waits or the search was cancelled; asks the store some thirty times a second at most."""
+        now = time.monotonic()
+        if now - self._checked >= _POLL_S:
+            self._checked = now
+            self.cancelled = self.cancelled or self._front_gone() or self._store.command(self._command).cancelled
+            while (command := self._store.take_command(CONTROL_COMMANDS)) is not None:
+                self._waiting.append(command)
+        return self.cancelled or bool(self._waiting)
+
+    def commands(self) -> Iterator[Command]:
+        """The waiting commands; each has to be answered."""
+        self.has_news()
+        while self._waiting:
+            yield self._waiting.pop(0)
+
+    def answer(self, command: Command, act: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
+        """Do what a command asks for and tell its front; what cannot be done is its answer."""
+        try:
+            result = act(command.arguments)
+        except WorkbenchError as error:
+            self._store.finish_command(command.command, failure=Failure(type(error).__name__, error.message, error.remedy))
+        except (KeyError, TypeError, ValueError) as error:
+            failure = InputError(f"The command {command.kind} cannot be read: {error}.", "Give what its documentation says.")
+            self._store.finish_command(command.command, failure=Failure("InputError", failure.message, failure.remedy))
+        else:
+            self._store.finish_command(command.command, result=result or {})
+
+    def refuse_rest(self) -> None:
+        """Answer what came too late."""
+        for command in [*self._waiting]:
+            self._store.finish_command(command.command, failure=Failure("SessionError", "The search has just ended.", "Start it again."))
+        self._waiting.clear()

@@ -1,0 +1,160 @@
+"""One task within a search: its candidates, its trials, its state; it does not choose when it is its turn."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from dataclasses import dataclass, field, replace
+
+from workbench.engines.search_protocol import Artifact, Candidate, Experience, Failed, Measured, TaskSearch
+from workbench.records.profile import Task
+from workbench.records.trial import BASELINE, OK, RUN_ERROR, UNMEASURED, WRONG_RESULT, MeasureOptions, Trial
+from workbench.records.tuning import ENDED, SEARCHING, WAITING, TaskProgress
+from workbench.search.gain import Prospect
+
+_LONGEST_ERROR = 20_000
+_ABSURD_US = 1e9  # longer than any timeout
+
+
+@dataclass
+class TaskRun:
+    """The state of one task; the thread of the search changes it, except for `search` itself, which belongs to the producer.
+
+    Attributes:
+        task: The task.
+        progress: How far it is, as the store has it.
+        search: Its candidates; None until it is prepared.
+        history_us: Best time after each trial of comparable conditions.
+        artifacts: Built libraries of the baseline and of the best trials, by trial number.
+        times: Median of each comparable trial that is ok, by number.
+        baseline_number: Number of the trial that is the baseline under the present conditions.
+        is_begun: True once its first round was asked for.
+        unlearned: Fingerprints and times that the search was not told yet.
+    """
+
+    task: Task
+    progress: TaskProgress
+    search: TaskSearch | None = None
+    history_us: list[float] = field(default_factory=list)
+    artifacts: dict[int, Artifact] = field(default_factory=dict)
+    times: dict[int, float] = field(default_factory=dict)
+    baseline_number: int | None = None
+    is_begun: bool = False
+    unlearned: list[tuple[str, float | None]] = field(default_factory=list)
+
+    @property
+    def kernel(self) -> str:
+        """Name of the kernel that stands for the task."""
+        return self.task.name
+
+    @property
+    def is_open(self) -> bool:
+        """True while it may get trials."""
+        return self.progress.state not in ENDED
+
+    @property
+    def present_us(self) -> float:
+        """Time of one call as things stand: the best trial's, or the baseline's."""
+        return min((time_us for time_us in (self.progress.baseline_us, self.progress.best_us) if time_us is not None), default=0.0)
+
+    def prospect(self) -> Prospect:
+        """What is known of it when the next trials are given away."""
+        return Prospect(self.task.weight, self.present_us, self.history_us)
+
+    def restore(self, known: list[Experience], conditions: str) -> int:
+        """Take up earlier trials; returns how many of comparable conditions there are."""
+        same = [experience for experience in known if experience.trial.conditions == conditions]
+        for experience in same:
+            self._note(experience.trial)
+        best = min(self.times, key=lambda number: (self.times[number], number), default=None)
+        baseline = None if self.baseline_number is None else self.times.get(self.baseline_number)
+        final = self.progress.final if self.progress.conditions == conditions else None
+        self.progress = replace(
+            self.progress,
+            state=WAITING,
+            stopped_because="",
+            trials=len(known),
+            baseline_us=baseline,
+            best=best,
+            best_us=None if best is None else self.times[best],
+            conditions=conditions,
+            final=final,
+        )
+        return len(same)
+
+    def take_note(self, trial: Trial) -> None:
+        """Count a new trial."""
+        self._note(trial)
+        progress = replace(self.progress, state=SEARCHING if self.progress.state == WAITING else self.progress.state, trials=self.progress.trials + 1)
+        if trial.status not in (OK, UNMEASURED):
+            errors = {**progress.errors, trial.status: progress.errors.get(trial.status, 0) + 1}
+            progress = replace(progress, errors=errors, first_errors={trial.status: trial.error, **progress.first_errors})
+        if trial.number in self.times:
+            time_us = self.times[trial.number]
+            if trial.number == self.baseline_number:
+                progress = replace(progress, baseline_us=time_us)
+            if progress.best_us is None or time_us < progress.best_us:
+                progress = replace(progress, best=trial.number, best_us=time_us)
+            progress = replace(progress, final=None)
+        self.progress = progress
+
+    def make_trial(
+        self, candidate: Candidate, built: Artifact | Failed, outcome: Measured | Failed | None, *, conditions: str, options: MeasureOptions
+    ) -> Trial:
+        """The record of a candidate, the next one of its task."""
+        status, error = _status(built, outcome)
+        measured = outcome if isinstance(outcome, Measured) else None
+        times_us = measured.times_us if measured is not None and status == OK else ()
+        median = statistics.median(times_us) if times_us else None
+        known = [time_us for time_us in (self.progress.best_us, median) if time_us is not None]
+        return Trial(
+            task=self.task.task,
+            number=self.progress.trials,
+            status=status,
+            error=error[:_LONGEST_ERROR],
+            fingerprint=candidate.fingerprint,
+            origin=candidate.origin,
+            conditions=conditions,
+            times_us=times_us,
+            runs=measured.runs if measured else 0,
+            search_s=candidate.search_s,
+            build_s=built.build_s if isinstance(built, Artifact) else built.seconds,
+            run_s=measured.run_s if measured else outcome.seconds if isinstance(outcome, Failed) else 0.0,
+            check=measured.check if measured else None,
+            best_us=min(known, default=None),
+            measured_at=time.time(),
+            decisions=candidate.decisions,
+            options=options,
+        )
+
+    def _note(self, trial: Trial) -> None:
+        if trial.origin == "baseline" or trial.number == BASELINE:
+            self.baseline_number = trial.number
+        if trial.time_us is not None:
+            self.times[trial.number] = trial.time_us
+        if self.times:
+            best = min(trial.time_us if trial.time_us is not None else math.inf, self.history_us[-1] if self.history_us else math.inf)
+            self.history_us.append(best)
+
+
+def _status(built: Artifact | Failed, outcome: Measured | Failed | None) -> tuple[str, str]:
+    """Status and full error text of a trial."""
+    if isinstance(built, Failed):
+        return built.status, built.error
+    if isinstance(outcome, Failed):
+        return outcome.status, outcome.error
+    if outcome is None:
+        return UNMEASURED, ""
+    if outcome.check is not None and not outcome.check.passed:
+        check = outcome.check
+        largest = "not a number" if check.max_abs is None else f"{check.max_abs:.3g}"
+        return WRONG_RESULT, (
+            f"{check.mismatches:,} of {check.elements:,} elements differ from the untuned kernel's by more than the tolerance; "
+            f"the largest difference is {largest}."
+        )
+    if not outcome.times_us:
+        return UNMEASURED, ""
+    if not all(0.0 < time_us < _ABSURD_US for time_us in outcome.times_us):
+        return RUN_ERROR, f"The measured times make no sense: {', '.join(f'{time_us:g} us' for time_us in outcome.times_us[:5])}."
+    return OK, ""

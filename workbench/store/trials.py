@@ -1,0 +1,101 @@
+"""The trials of a session, and how far each task is: what a search writes and fronts read by cursor."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.records.trial import Trial
+from workbench.records.tuning import TaskProgress
+from workbench.store import schema
+from workbench.store.connection import Connection
+from workbench.store.values import dumps, loads
+
+
+@dataclass(frozen=True)
+class StoredTrial:
+    """A trial with its place in the session: `cursor` grows with every trial that is stored."""
+
+    cursor: int
+    trial: Trial
+
+
+class TrialTable:
+    """Trials and the progress of tasks in an open store; every method is one transaction.
+
+    Args:
+        connection: The open database.
+        reading: Translates what damaged content does to those who read it.
+    """
+
+    def __init__(self, connection: Connection, reading: Callable[[], AbstractContextManager[None]]) -> None:
+        self._connection = connection
+        self._sql: sqlite3.Connection = connection.sql
+        self._reading = reading
+
+    def add(self, trial: Trial, trace: str, progress: TaskProgress) -> int:
+        """Store a trial, its trace (JSON text; empty for a baseline) and the progress of its task together; returns its cursor."""
+        with self._connection.transaction() as sql:
+            cursor = sql.execute(
+                "INSERT INTO trials (task, number, record, trace) VALUES (?, ?, ?, ?)", (trial.task, trial.number, dumps(trial.to_dict()), trace)
+            )
+            self._set_progress(progress)
+            return int(cursor.lastrowid or 0)
+
+    def since(self, cursor: int, *, limit: int = 1000) -> list[StoredTrial]:
+        """Trials stored after a cursor, oldest first."""
+        return self._trials("SELECT trial, record FROM trials WHERE trial > ? ORDER BY trial LIMIT ?", (cursor, limit))
+
+    def of_task(self, task: str) -> list[Trial]:
+        """All trials of a task, oldest first."""
+        return [stored.trial for stored in self._trials("SELECT trial, record FROM trials WHERE task = ? ORDER BY number", (task,))]
+
+    def trial(self, task: str, number: int) -> Trial | None:
+        """One trial; None if there is none of that number."""
+        found = self._trials("SELECT trial, record FROM trials WHERE task = ? AND number = ?", (task, number))
+        return found[0].trial if found else None
+
+    def trace(self, task: str, number: int) -> str | None:
+        """Trace of a trial as JSON text: TVM's own form; None if there is no such trial."""
+        with self._reading():
+            found = self._rows("SELECT trace FROM trials WHERE task = ? AND number = ?", (task, number))
+            return str(found[0][0]) if found else None
+
+    def count(self, tasks: Sequence[str] | None = None) -> int:
+        """Number of trials of some tasks, or of all."""
+        with self._reading():
+            counts = {str(task): int(number) for task, number in self._rows("SELECT task, count(*) FROM trials GROUP BY task", ())}
+            return sum(counts.values()) if tasks is None else sum(counts.get(task, 0) for task in tasks)
+
+    def set_progress(self, progress: TaskProgress) -> None:
+        """Store how far a task is."""
+        with self._connection.transaction():
+            self._set_progress(progress)
+
+    def progress(self) -> list[TaskProgress]:
+        """How far each task is, in the order in which their searches began."""
+        with self._reading():
+            return [TaskProgress.from_dict(loads(text)) for (text,) in self._rows("SELECT record FROM searches ORDER BY position", ())]
+
+    def progress_of(self, task: str) -> TaskProgress | None:
+        """How far one task is; None if it was never searched."""
+        with self._reading():
+            found = self._rows("SELECT record FROM searches WHERE task = ?", (task,))
+            return TaskProgress.from_dict(loads(found[0][0])) if found else None
+
+    def _set_progress(self, progress: TaskProgress) -> None:
+        self._sql.execute(
+            "INSERT INTO searches (task, record) VALUES (?, ?) ON CONFLICT (task) DO UPDATE SET record = excluded.record",
+            (progress.task, dumps(progress.to_dict())),
+        )
+
+    def _trials(self, query: str, arguments: tuple[Any, ...]) -> list[StoredTrial]:
+        with self._reading():
+            return [StoredTrial(int(cursor), Trial.from_dict(loads(text))) for cursor, text in self._rows(query, arguments)]
+
+    def _rows(self, query: str, arguments: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """What a query finds; nothing in a session of an older workbench on a medium that cannot be written, which has no such tables."""
+        return [] if self._connection.version < schema.WITH_TRIALS else self._sql.execute(query, arguments).fetchall()

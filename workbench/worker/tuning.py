@@ -1,0 +1,137 @@
+"""The search as a job of the worker: from the session's profile to trials in its store."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from workbench.engines.protocol import Engine
+from workbench.engines.search_protocol import Experience
+from workbench.errors import EnvironmentFault, SessionError
+from workbench.machine import read_machine
+from workbench.records.profile import Profile
+from workbench.records.target import TargetSpec
+from workbench.records.tuning import TuneRequest
+from workbench.search.control import Control
+from workbench.search.loop import Search
+from workbench.search.recorder import Recorder
+from workbench.store import Store
+from workbench.tuning_database import TuningRecord, for_target, merge, read_database
+from workbench.worker.context import JobContext
+
+RECORDS = "records"
+
+
+def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bool) -> dict[str, Any]:
+    """Search what is asked for.
+
+    Args:
+        engine: Holds the session's program.
+        context: The session and the command.
+        request: What is asked for.
+        trust: True if the user's own schedule function may run.
+
+    Returns:
+        As `workbench.search.loop.Search.run`.
+
+    Raises:
+        InputError: The request names tasks or a space that there are not.
+        EnvironmentFault: There is no device to measure on.
+        Interrupted: The search was cancelled; all that was measured is stored.
+    """
+    del trust
+    store, directory = context.store, context.directory
+    profile, manifest = store.profile(), store.manifest()
+    if profile is None:
+        raise SessionError("The session has no profile yet.", "Profile the model first.")
+    target = TargetSpec.from_dict(manifest["target"])
+    _check_fresh(store, request)
+    conditions = _conditions(engine, target, request, threads=manifest["request"]["threads"])
+    store.update_manifest({"search": {"request": request.to_dict(), "conditions": conditions, "started_at": _now()}, "last_stop": None})
+    with _scratch(directory.artifacts, context.command) as scratch, contextlib.ExitStack() as stack:
+        evaluator = engine.evaluator(request.measure, scratch=scratch, builders=request.builders, seed=request.seed)
+        stack.callback(evaluator.close)
+        if evaluator.unmeasurable and request.dry_run is None:
+            raise EnvironmentFault(f"Nothing can be measured: {evaluator.unmeasurable}.", "Use --dry-run N, or a machine that has the device.")
+        recorder = Recorder(directory.store, directory.path / RECORDS, target.options, conditions=conditions, options=request.measure)
+        stack.callback(recorder.close)
+        search = Search(
+            request,
+            tasks={task.task: task for task in profile.tasks},
+            prepare=lambda task: engine.search_task(task.name, space=request.space, seed=_seed(request.seed, task.task)),
+            evaluator=evaluator,
+            recorder=recorder,
+            known=lambda task: _known(store, task),
+            transferred=_transferred(request, target),
+            control=Control(store, context.command, front_gone=context.front_gone),
+            conditions=conditions,
+            earlier_trials=_count(store, profile),
+            on_progress=context.on_progress,
+        )
+        result = search.run()
+    store.update_manifest({"last_stop": {"command": "tune", "cause": result["stopped_because"]}})
+    return result
+
+
+def refuse_control(context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Answer a command for a running search when there is none."""
+    del context, arguments
+    raise SessionError("No search is running.", "Start one with: workbench tune.")
+
+
+def _check_fresh(store: Store, request: TuneRequest) -> None:
+    """A search that does not say that it goes on must not be mistaken for a first one."""
+    count = store.trials.count([item.task for item in request.tasks])
+    if count and not request.resume:
+        raise SessionError(f"These tasks have {count} trials already.", "Go on with --resume, or give another directory: --session DIR.")
+
+
+def _count(store: Store, profile: Profile) -> int:
+    return store.trials.count([task.task for task in profile.tasks])
+
+
+def _known(store: Store, task: str) -> list[Experience]:
+    return [Experience(trial, store.trials.trace(task, trial.number) or "") for trial in store.trials.of_task(task)]
+
+
+def _transferred(request: TuneRequest, target: TargetSpec) -> tuple[TuningRecord, ...]:
+    """Records of other sessions and databases for the same target."""
+    databases = []
+    for text in request.transfer:
+        path = Path(text)
+        databases.append(read_database(path / RECORDS if (path / RECORDS).is_dir() else path))
+    return for_target(merge(databases), target.options).records if databases else ()
+
+
+def _conditions(engine: Engine, target: TargetSpec, request: TuneRequest, *, threads: int) -> str:
+    """Digest of what makes measured times comparable."""
+    machine = read_machine()
+    device = machine.cpu.model if target.kind == "llvm" else [item.name for item in machine.cuda.devices]
+    facts = [engine.name, engine.versions(), target.config, threads, device, request.measure.device, request.measure.cache_flush]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _seed(seed: int, task: str) -> int:
+    """A seed for each task, the same in every run."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {task}".encode()).digest()[:4], "big") % (2**31 - 2) + 1
+
+
+@contextlib.contextmanager
+def _scratch(artifacts: Path, command: int) -> Iterator[Path]:
+    """A directory for built libraries; what a killed worker leaves is swept by the next one."""
+    folder = artifacts / f"build-{command}"
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
