@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any, overload
+from typing import Any, cast, overload
 
 from workbench.errors import ModelError
 from workbench.escaping import plain
@@ -146,11 +146,7 @@ def load_function(reference: str) -> Workload:
     Raises:
         ModelError: The reference is malformed, the module is not found or fails, or it has no such registered workload.
     """
-    module_name, _, function_name = reference.partition(":")
-    is_path = module_name.endswith(".py") or "/" in module_name
-    if is_path or not all(part.isidentifier() for part in module_name.split(".")) or not function_name.strip():
-        remedy = "Leave out the .py and write dots between folders." if is_path else ""
-        raise ModelError(f"{plain(reference)} is no module:function.", remedy or "Write it like my_layers:conv2d.")
+    module_name, function_name = _parts(reference)
     module = _import(module_name)
     function = getattr(module, function_name, None)
     if function is None:
@@ -162,6 +158,34 @@ def load_function(reference: str) -> Workload:
     if not any(known is function for known in _registry.values()):
         raise ModelError(f"The function {plain(reference)} is not registered as a workload.", f"{_DECORATOR}.")
     return function
+
+
+def load_schedule(reference: str) -> Callable[..., Any]:
+    """Import a schedule function given as ``module:function``, from where `load_function` looks.
+
+    This runs the module's code: only call it for a module that the user trusts.
+
+    Raises:
+        ModelError: The reference is malformed, the module is not found or fails, or it has no such function.
+    """
+    module_name, function_name = _parts(reference)
+    module = _import(module_name)
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise ModelError(
+            f"The module {plain(module_name)} has no function {plain(function_name)}.", "Give the name of a function that takes a Schedule."
+        )
+    return cast("Callable[..., Any]", function)
+
+
+def _parts(reference: str) -> tuple[str, str]:
+    """Module and function of ``module:function``."""
+    module_name, _, function_name = reference.partition(":")
+    is_path = module_name.endswith(".py") or "/" in module_name
+    if is_path or not all(part.isidentifier() for part in module_name.split(".")) or not function_name.strip():
+        remedy = "Leave out the .py and write dots between folders." if is_path else ""
+        raise ModelError(f"{plain(reference)} is no module:function.", remedy or "Write it like my_layers:conv2d.")
+    return module_name, function_name
 
 
 def _no_function(module: ModuleType, name: str) -> str:

@@ -216,6 +216,15 @@ def test_what_a_crashed_process_started_ends_with_it(process: IsolatedProcess, t
     assert not any(map(lives, read_pids(tmp_path / "pids")))
 
 
+def test_ending_what_a_process_left_hits_no_other_that_just_starts(nursery: Nursery, tmp_path: Path) -> None:
+    for index in range(20):
+        process = nursery.start(MISBEHAVE)
+        process.send(way("spawn", pids=tmp_path / str(index)))
+        read_pids(tmp_path / str(index))
+        process.kill()
+        assert nursery.start(ECHO).call(Message({}), LIMIT_S) == Message({})
+
+
 def test_a_process_that_takes_no_request_holds_nobody_up(process: IsolatedProcess) -> None:
     os.kill(process.pid, signal.SIGSTOP)
     process.send(Message({}, (bytes(50_000_000),)), SHORT_S)

@@ -22,6 +22,7 @@ class Candidate:
         program: What a building process compiles.
         decisions: Sampling decisions in words.
         search_s: Seconds that finding it took.
+        reference: For a baseline: the kernel without any schedule, whose outputs are right by definition.
     """
 
     trace: str
@@ -30,6 +31,7 @@ class Candidate:
     program: bytes = field(repr=False)
     decisions: tuple[str, ...] = ()
     search_s: float = 0.0
+    reference: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True)

@@ -79,13 +79,13 @@ def tell(report: socket.socket, **values: object) -> None:
         report.send(json.dumps(values).encode("ascii"), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 
 
-def kill_strays(groups: Container[int]) -> None:
-    """Kill those children of this process that belong to none of the groups: they left their group, and their own parent is gone."""
+def kill_strays(leaders: Container[int]) -> None:
+    """Kill those children of this process that belong to no leader's group: they left their group, and their own parent is gone."""
     try:
         children = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split()
     except OSError:
         return  # a kernel without this list
     for pid in map(int, children):
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            if os.getpgid(pid) not in groups:
+            if pid not in leaders and os.getpgid(pid) not in leaders:  # a leader that was just forked has no group yet
                 os.kill(pid, signal.SIGKILL)

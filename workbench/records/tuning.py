@@ -141,7 +141,7 @@ class TaskProgress:
         state: ``waiting``, ``searching``, or how it ended: ``finished``, ``stopped``, ``dropped``, ``failed``.
         stopped_because: Why it ended, in words; empty while it has not.
         space_size: Number of distinct schedules of the space that is searched.
-        trials: Number of its trials, the baseline included.
+        trials: Number of its trials, the baseline included; those that were only built and checked do not count.
         errors: Number of failed trials by status.
         first_errors: Text of the first failure of each status.
         baseline_us: Median of trial 0.

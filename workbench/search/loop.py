@@ -18,7 +18,7 @@ from workbench.escaping import plain
 from workbench.records.command import Command
 from workbench.records.profile import Task
 from workbench.records.selection import SelectedTask
-from workbench.records.trial import BASELINE, DEVICE_LOST, OK, Trial
+from workbench.records.trial import BASELINE, DEVICE_LOST, OK, UNMEASURED, Trial
 from workbench.records.tuning import DROPPED, FAILED, FINISHED, SEARCHING, STOPPED, WAITING, SearchBudget, TaskProgress, TuneRequest
 from workbench.search.control import Control
 from workbench.search.finals import finalists, hold_final
@@ -140,7 +140,7 @@ class Search:
         fresh = [run for run in open_runs if not run.is_begun]
         if fresh:
             return fresh[0]
-        ready = [run for run in open_runs if run.progress.baseline_us is not None and busy.count(run) < 2]
+        ready = [run for run in open_runs if run.has_reference and busy.count(run) < 2]
         return ready[most_promising([run.prospect() for run in ready])] if ready else None
 
     def _start_round(self, run: TaskRun) -> Round:
@@ -152,7 +152,7 @@ class Search:
         known = self._known(run.task.task)
         run.restore(known, self._conditions)
         self._recorder.note(run)
-        comparable = [experience for experience in known if experience.trial.conditions == self._conditions]
+        comparable = [item for item in known if item.trial.conditions == self._conditions and item.trial.status != UNMEASURED]
         return self._producer.begin(run, Start(comparable, self._transferred, has_baseline=run.progress.baseline_us is not None))
 
     def _measure_round(self, round_: Round) -> None:
@@ -186,6 +186,7 @@ class Search:
         for artifact in round_.known_baseline:
             run.artifacts[run.baseline_number or BASELINE] = artifact
             self._evaluator.set_reference(run.kernel, artifact)
+            run.has_reference = True
         progress = replace(run.progress, seconds=run.progress.seconds + round_.seconds + seconds)
         if run.search is not None:
             progress = replace(progress, space_size=run.search.space_size)
@@ -218,13 +219,17 @@ class Search:
             self._on_progress(f"measure: {run.kernel}", 0.0)
             if is_baseline:
                 self._evaluator.set_reference(run.kernel, artifact)
-            outcome = self._evaluator.measure(run.kernel, artifact, best_us=None if is_baseline else run.progress.best_us, check=not is_baseline)
+            best_us = None if is_baseline else run.progress.best_us
+            outcome = self._evaluator.measure(run.kernel, artifact, best_us=best_us, check=not is_baseline, timed=self._request.dry_run is None)
         trial = self._recorder.record(run, candidate, artifact, outcome)
-        self._trials += 1
+        self._trials += trial.status != UNMEASURED
+        run.tried += 1
         run.unlearned.append((candidate.fingerprint, trial.time_us))
         self._keep(run, trial, artifact)
         self._watch_device(trial)
-        if is_baseline and trial.status != OK:
+        if is_baseline and trial.status in (OK, UNMEASURED):
+            run.has_reference = True
+        elif is_baseline:
             why = f"the untuned kernel has no time: {trial.status}: {plain(trial.error.strip(), 300)}"
             self._end(run, FAILED, why)
 
@@ -252,6 +257,8 @@ class Search:
     def _round_size(self, run: TaskRun) -> int:
         """Candidates of the next round: no more than any budget allows."""
         limits = [self._request.batch]
+        if self._request.dry_run is not None:
+            limits.append(self._request.dry_run + 1 - run.tried)
         if self._budget.trials is not None:
             limits.append(self._budget.trials - self._trials)
         limits.extend(limit - run.progress.trials for limit in (self._budget.per_task, run.progress.budget_trials) if limit is not None)
@@ -259,9 +266,13 @@ class Search:
 
     def _end_if_done(self, run: TaskRun) -> None:
         """End a task whose own budget is used up, or that gets no better."""
-        if not run.is_open or run.progress.baseline_us is None:
+        if not run.is_open or not run.has_reference:
             return
         progress, budget = run.progress, self._budget
+        if self._request.dry_run is not None:
+            if run.tried > self._request.dry_run:
+                self._end(run, FINISHED, f"{self._request.dry_run} candidates were built and checked, none was measured")
+            return
         limit = progress.budget_trials if progress.budget_trials is not None else budget.per_task
         if limit is not None and progress.trials >= limit:
             self._end(run, FINISHED, f"its budget of {limit} trials is used up")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from workbench.engines.search_protocol import Artifact, Candidate, Experience, Failed, Measured, TaskSearch
 from workbench.records.profile import Task
-from workbench.records.trial import BASELINE, OK, RUN_ERROR, UNMEASURED, WRONG_RESULT, MeasureOptions, Trial
+from workbench.records.trial import OK, RUN_ERROR, UNMEASURED, WRONG_RESULT, MeasureOptions, Trial
 from workbench.records.tuning import ENDED, SEARCHING, WAITING, TaskProgress
 from workbench.search.gain import Prospect
 
@@ -29,7 +29,10 @@ class TaskRun:
         artifacts: Built libraries of the baseline and of the best trials, by trial number.
         times: Median of each comparable trial that is ok, by number.
         baseline_number: Number of the trial that is the baseline under the present conditions.
+        next_number: Number of the next trial.
         is_begun: True once its first round was asked for.
+        has_reference: True once the outputs of its candidates can be compared.
+        tried: Candidates of this search, the baseline included.
         unlearned: Fingerprints and times that the search was not told yet.
     """
 
@@ -40,7 +43,10 @@ class TaskRun:
     artifacts: dict[int, Artifact] = field(default_factory=dict)
     times: dict[int, float] = field(default_factory=dict)
     baseline_number: int | None = None
+    next_number: int = 0
     is_begun: bool = False
+    has_reference: bool = False
+    tried: int = 0
     unlearned: list[tuple[str, float | None]] = field(default_factory=list)
 
     @property
@@ -64,9 +70,10 @@ class TaskRun:
 
     def restore(self, known: list[Experience], conditions: str) -> int:
         """Take up earlier trials; returns how many of comparable conditions there are."""
-        same = [experience for experience in known if experience.trial.conditions == conditions]
-        for experience in same:
-            self._note(experience.trial)
+        same = [item for item in known if item.trial.conditions == conditions and item.trial.status != UNMEASURED]
+        for item in same:
+            self._note(item.trial)
+        self.next_number = max((item.trial.number for item in known), default=-1) + 1
         best = min(self.times, key=lambda number: (self.times[number], number), default=None)
         baseline = None if self.baseline_number is None else self.times.get(self.baseline_number)
         final = self.progress.final if self.progress.conditions == conditions else None
@@ -74,7 +81,7 @@ class TaskRun:
             self.progress,
             state=WAITING,
             stopped_because="",
-            trials=len(known),
+            trials=sum(item.trial.status != UNMEASURED for item in known),
             baseline_us=baseline,
             best=best,
             best_us=None if best is None else self.times[best],
@@ -86,7 +93,9 @@ class TaskRun:
     def take_note(self, trial: Trial) -> None:
         """Count a new trial."""
         self._note(trial)
-        progress = replace(self.progress, state=SEARCHING if self.progress.state == WAITING else self.progress.state, trials=self.progress.trials + 1)
+        self.next_number = trial.number + 1
+        progress = replace(self.progress, state=SEARCHING) if self.progress.state == WAITING else self.progress
+        progress = replace(progress, trials=progress.trials + (trial.status != UNMEASURED))
         if trial.status not in (OK, UNMEASURED):
             errors = {**progress.errors, trial.status: progress.errors.get(trial.status, 0) + 1}
             progress = replace(progress, errors=errors, first_errors={trial.status: trial.error, **progress.first_errors})
@@ -110,7 +119,7 @@ class TaskRun:
         known = [time_us for time_us in (self.progress.best_us, median) if time_us is not None]
         return Trial(
             task=self.task.task,
-            number=self.progress.trials,
+            number=self.next_number,
             status=status,
             error=error[:_LONGEST_ERROR],
             fingerprint=candidate.fingerprint,
@@ -129,7 +138,7 @@ class TaskRun:
         )
 
     def _note(self, trial: Trial) -> None:
-        if trial.origin == "baseline" or trial.number == BASELINE:
+        if trial.origin == "baseline":
             self.baseline_number = trial.number
         if trial.time_us is not None:
             self.times[trial.number] = trial.time_us

@@ -8,11 +8,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.records.trial import Trial
+from workbench.records.trial import UNMEASURED, Trial
 from workbench.records.tuning import TaskProgress
 from workbench.store import schema
 from workbench.store.connection import Connection
 from workbench.store.values import dumps, loads
+
+_COUNTS = "SELECT task, count(*) FROM trials WHERE json_extract(record, '$.status') <> ? GROUP BY task"
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,9 @@ class TrialTable:
             return str(found[0][0]) if found else None
 
     def count(self, tasks: Sequence[str] | None = None) -> int:
-        """Number of trials of some tasks, or of all."""
+        """Number of trials of some tasks, or of all; those that were only built and checked do not count."""
         with self._reading():
-            counts = {str(task): int(number) for task, number in self._rows("SELECT task, count(*) FROM trials GROUP BY task", ())}
+            counts = {str(task): int(number) for task, number in self._rows(_COUNTS, (UNMEASURED,))}
             return sum(counts.values()) if tasks is None else sum(counts.get(task, 0) for task in tasks)
 
     def set_progress(self, progress: TaskProgress) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 from workbench.engines.protocol import Engine
 from workbench.engines.search_protocol import Experience
-from workbench.errors import EnvironmentFault, SessionError
+from workbench.errors import EnvironmentFault, ModelError, SessionError
+from workbench.escaping import plain
 from workbench.machine import read_machine
 from workbench.records.profile import Profile
 from workbench.records.target import TargetSpec
@@ -24,6 +25,7 @@ from workbench.search.recorder import Recorder
 from workbench.store import Store
 from workbench.tuning_database import TuningRecord, for_target, merge, read_database
 from workbench.worker.context import JobContext
+from workbench.workloads import load_schedule
 
 RECORDS = "records"
 
@@ -45,7 +47,9 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
         EnvironmentFault: There is no device to measure on.
         Interrupted: The search was cancelled; all that was measured is stored.
     """
-    del trust
+    if request.schedule and not trust:
+        raise ModelError(f"The schedule function {plain(request.schedule)} is code of yours that has to run.", "Allow it with --trust.")
+    schedule = load_schedule(request.schedule) if request.schedule else None
     store, directory = context.store, context.directory
     profile, manifest = store.profile(), store.manifest()
     if profile is None:
@@ -64,7 +68,7 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
         search = Search(
             request,
             tasks={task.task: task for task in profile.tasks},
-            prepare=lambda task: engine.search_task(task.name, space=request.space, seed=_seed(request.seed, task.task)),
+            prepare=lambda task: engine.search_task(task.name, space=request.space, seed=_seed(request.seed, task.task), schedule=schedule),
             evaluator=evaluator,
             recorder=recorder,
             known=lambda task: _known(store, task),

@@ -37,6 +37,15 @@ class Built:
     floats_only: bool
 
 
+def code_generation(target: tvm.target.Target) -> Any:
+    """The context that everything is compiled in, whole models and single candidates alike.
+
+    On a GPU, static shared memory is merged: otherwise TVM's storage rewriting reuses a buffer of another type, which it then refuses to take the
+    address of (tensor cores with 16-bit inputs and 32-bit sums).
+    """
+    return tvm.transform.PassContext(config={"tirx.merge_static_smem": True} if target.kind.name == "cuda" else {})
+
+
 def with_default_schedules(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
     """Give every kernel without a schedule dlight's default one where the target is a GPU.
 
@@ -45,8 +54,9 @@ def with_default_schedules(module: tvm.IRModule, target: tvm.target.Target) -> t
     """
     if target.kind.name != "cuda":
         return module
+    own = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)  # the pass writes into the module that it is given
     with target:
-        return dlight.ApplyDefaultSchedule(*(rule() for rule in _GPU_DEFAULTS))(module)
+        return dlight.ApplyDefaultSchedule(*(rule() for rule in _GPU_DEFAULTS))(own)
 
 
 def unbound_kernels(module: tvm.IRModule) -> list[str]:
@@ -74,7 +84,8 @@ def build(module: tvm.IRModule, target: tvm.target.Target) -> Built:
         names = ", ".join(map(plain, unbound[:5]))
         raise EnvironmentFault(f"TVM has no GPU schedule for {len(unbound)} kernels of the model: {names}.", "Profile it on the CPU.")
     try:
-        executable = relax.build(scheduled, target)
+        with code_generation(target):
+            executable = relax.build(scheduled, target)
     except Exception as error:  # code generation raises any class of error
         raise EnvironmentFault(
             f"TVM cannot compile the model: {plain(str(error).strip(), 400)}", "See workbench doctor; -v shows TVM's own text."

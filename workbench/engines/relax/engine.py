@@ -141,6 +141,7 @@ class RelaxEngine:
             builders=builders or physical_cores(),
             seed=seed,
             unmeasurable=_missing_device(target, options.device),
+            host=resolve_target("cpu", threads=physical_cores()),
         )
 
     def save(self, directory: Path) -> None:

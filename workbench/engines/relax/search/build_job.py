@@ -7,13 +7,18 @@ import shutil
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import tvm
 
+from workbench.engines.relax.build import code_generation
+from workbench.engines.relax.cpu_check import runnable_on_cpu
+from workbench.engines.relax.cuda_code import cuda_source, ptxas_report
 from workbench.engines.relax.targets import to_tvm
 from workbench.isolation import Message
 from workbench.records.target import TargetSpec
 
+_TOOLKIT_TIMEOUT_S = 60.0
 _LINKER = shutil.which("ld")
 _targets: dict[str, tvm.target.Target] = {}
 
@@ -22,7 +27,9 @@ def serve(request: Message) -> Message:
     """Build one candidate.
 
     Args:
-        request: ``target`` (as `TargetSpec.to_dict`) and ``path`` of the library to write; the module as TVM's JSON in the blob.
+        request: ``target`` (as `TargetSpec.to_dict`) and ``path`` of the library to write; the module as TVM's JSON in the first blob.
+            With ``for_cpu`` the library is of the module's CPU form, for the target ``host``, or of the module in the second blob if there is one;
+            the code for ``target`` is only generated, and compiled if the toolkit is here.
 
     Returns:
         ``build_s``: seconds it took.
@@ -32,8 +39,14 @@ def serve(request: Message) -> Message:
     """
     started = time.perf_counter()
     path = Path(str(request.values["path"]))
-    target = _target(request)
-    library = tvm.compile(tvm.ir.load_json(request.blobs[0].decode()), target=target)
+    target = _target(request.values["target"])
+    module = tvm.ir.load_json(request.blobs[0].decode())
+    if request.values["for_cpu"]:
+        _check_code(module, target)
+        target = _target(request.values["host"])
+        module = tvm.ir.load_json(request.blobs[1].decode()) if len(request.blobs) > 1 else runnable_on_cpu(module)
+    with code_generation(target):
+        library = tvm.compile(module, target=target)
     if target.kind.name == "llvm" and _LINKER is not None and os.name == "posix":
         _link_host_code(library, path)
     else:
@@ -53,8 +66,14 @@ def _link_host_code(library: tvm.runtime.Executable, path: Path) -> None:
         objects.unlink(missing_ok=True)
 
 
-def _target(request: Message) -> tvm.target.Target:
-    spec = TargetSpec.from_dict(request.values["target"])
+def _check_code(module: tvm.IRModule, target: tvm.target.Target) -> None:
+    """Generate the code for a GPU that is not here, and have the toolkit compile it if there is one."""
+    if target.kind.name == "cuda":
+        ptxas_report(cuda_source(module, target), str(target.attrs["arch"]), timeout_s=_TOOLKIT_TIMEOUT_S)
+
+
+def _target(values: dict[str, Any]) -> tvm.target.Target:
+    spec = TargetSpec.from_dict(values)
     if spec.config not in _targets:
         _targets[spec.config] = to_tvm(spec)
     return _targets[spec.config]

@@ -51,6 +51,7 @@ class RelaxEvaluator:
         builders: Processes that build.
         seed: Seed of the random inputs.
         unmeasurable: Why nothing can be measured here; empty if it can.
+        host: This machine's processor, to check candidates on if the target's device is not here.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class RelaxEvaluator:
         builders: int,
         seed: int,
         unmeasurable: str,
+        host: TargetSpec,
     ) -> None:
         self._target = target
         self._facts = facts
@@ -73,7 +75,10 @@ class RelaxEvaluator:
         self._references: dict[str, Artifact] = {}
         self._reference_s: dict[str, float] = {}  # of the kernels that the measuring process knows
         self._process: IsolatedProcess | None = None
-        self.exclusive = target.kind == "llvm"
+        self._for_cpu = bool(unmeasurable) and target.kind != "llvm"  # then candidates can be checked, in a form for the processor
+        self._host = host
+        self._device_kind = "cpu" if target.kind == "llvm" or self._for_cpu else target.kind
+        self.exclusive = self._device_kind == "cpu"
         self.unmeasurable = unmeasurable
         self._memory_bytes = max(psutil.virtual_memory().available // 2, _LEAST_MEMORY_BYTES)
         self._nursery = Nursery(_PRELOAD)
@@ -84,12 +89,14 @@ class RelaxEvaluator:
         """Build candidates in the pool."""
         paths = [self._scratch / f"{self._built + place}.so" for place in range(len(candidates))]
         self._built += len(candidates)
-        jobs = [
-            (place, Message({"target": self._target.to_dict(), "path": str(paths[place])}, (candidate.program,)))
-            for place, candidate in enumerate(candidates)
-        ]
+        jobs = [(place, self._job(candidate, paths[place])) for place, candidate in enumerate(candidates)]
         for place, outcome, seconds in self._pool.run(jobs, timeout_s=self._options.build_timeout_s, stop=stop):
             yield place, _built(outcome, paths[place], seconds)
+
+    def _job(self, candidate: Candidate, path: Path) -> Message:
+        programs = (candidate.program, candidate.reference) if self._for_cpu and candidate.reference else (candidate.program,)
+        values = {"target": self._target.to_dict(), "path": str(path), "for_cpu": self._for_cpu}
+        return Message({**values, "host": self._host.to_dict()} if self._for_cpu else values, programs)
 
     def set_reference(self, kernel: str, artifact: Artifact) -> None:
         """Keep the baseline; the measuring process runs it when it needs its outputs."""
@@ -148,15 +155,14 @@ class RelaxEvaluator:
 
     def _send(self, question: dict[str, Any], limit_s: float) -> dict[str, Any] | Failed:
         """Ask the measuring process; one that dies or hangs is replaced at the next question."""
-        kind = "cpu" if self._target.kind == "llvm" else self._target.kind
         process = self._process
         if process is None:
             raise RuntimeError("there is no measuring process")
         try:
-            values = {**question, "device_kind": kind, "device": self._options.device}
+            values = {**question, "device_kind": self._device_kind, "device": 0 if self._for_cpu else self._options.device}
             return dict(process.call(Message(values), limit_s).values)
         except JobError as error:
-            if kind != "cpu":
+            if self._device_kind != "cpu":
                 process.kill()  # an error of the device sticks to the process that met it
             return Failed(DEVICE_LOST if _is_lost(error.text) else RUN_ERROR, error.text)
         except JobTimeout:

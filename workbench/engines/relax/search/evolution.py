@@ -64,7 +64,7 @@ class Evolution:
         """The most promising samples, some of them picked at random; fewer if the space holds no more."""
         self._breed(count)
         ranked = self._ranked()
-        chosen_at_random = min(round(count * _RANDOM_SHARE), len(ranked)) if self._model_is_fitted() else min(count, len(ranked))
+        chosen_at_random = min(round(count * _RANDOM_SHARE), len(ranked)) if self._model.is_fitted else min(count, len(ranked))
         best = ranked[: max(count - chosen_at_random, 0)]
         others = ranked[len(best) :]
         picked = self._random.permutation(len(others))[:chosen_at_random]
@@ -76,19 +76,18 @@ class Evolution:
 
     def _breed(self, count: int) -> None:
         """Have enough unmeasured schedules: fresh random ones, and generations of children of the best."""
-        wanted = max(_INITIAL, 2 * count)
         if not self._elites and not self._pool:
-            self._sample(wanted)
+            self._sample(max(_INITIAL, 2 * count))
         else:
             self._sample(_FRESH)
-        if self._model_is_fitted():
+        if self._model.is_fitted:
             for _ in range(_GENERATIONS):
                 self._mutate(_CHILDREN)
         fruitless = 0
-        while len(self._pool) < count and fruitless < _FRUITLESS_ROUNDS:
+        while len(self._pool) < 2 * count and fruitless < _FRUITLESS_ROUNDS:  # most decisions give no valid schedule on a GPU
             before = len(self._pool)
-            self._sample(count)
-            self._mutate(count)
+            self._sample(_INITIAL)
+            self._mutate(_CHILDREN)
             fruitless = fruitless + 1 if len(self._pool) == before else 0
 
     def _sample(self, count: int) -> None:
@@ -114,9 +113,6 @@ class Evolution:
 
     def _seeds(self, count: int) -> list[int]:
         return [int(seed) for seed in self._random.integers(1, 2**31 - 2, size=count)]
-
-    def _model_is_fitted(self) -> bool:
-        return self._model.is_fitted
 
     def _ranked(self) -> list[Sample]:
         """The unmeasured schedules, most promising first; in order of their making while nothing is known."""

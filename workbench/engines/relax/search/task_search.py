@@ -66,7 +66,7 @@ class RelaxTaskSearch:
     def baseline(self) -> Candidate:
         """The untuned kernel; on a GPU with dlight's default schedule."""
         module = with_default_schedules(self._module, self._target)
-        return Candidate(trace="", fingerprint=fingerprint(module), origin="baseline", program=_program(module))
+        return Candidate(trace="", fingerprint=fingerprint(module), origin="baseline", program=_program(module), reference=_program(self._module))
 
     def propose(self, count: int) -> tuple[Candidate, ...]:
         """Candidates of the evolution."""

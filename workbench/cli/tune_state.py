@@ -1,0 +1,213 @@
+"""Owns the figures of a running search - rate, time left, forecast, silence, failed first batches; it reads no store and draws nothing."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from workbench.escaping import plain
+from workbench.records.command import Event
+from workbench.records.profile import Profile
+from workbench.records.trial import FAILURES, Trial
+from workbench.records.tuning import ENDED, TaskProgress, TuneRequest
+
+_SILENCE_S = 30.0
+_VERBS = {
+    "load": "loading the program",
+    "prepare": "preparing",
+    "search": "generating and building candidates of",
+    "measure": "measuring",
+    "measure the best again": "measuring the best again of",
+}
+
+
+def times_us(task: TaskProgress) -> tuple[float | None, float | None]:
+    """Times of one call before and now: those of the last measurement, or else of the search."""
+    if task.final is not None:
+        return task.final.baseline_us, task.final.used_us
+    return task.baseline_us, task.best_us
+
+
+def gain(task: TaskProgress) -> float | None:
+    """How many times as fast the kernel is now; None while that is unknown."""
+    before_us, now_us = times_us(task)
+    return before_us / now_us if before_us and now_us else None
+
+
+def model_forecast_us(profile: Profile, tasks: Iterable[TaskProgress]) -> float | None:
+    """Time of the whole model with what was found: its end-to-end time less what each call of the tuned kernels saves.
+
+    A task saves no more than its rows take in the profile. None where the model was not measured.
+    """
+    if profile.total_us is None:
+        return None
+    rows_us = {task.task: task.time_us or 0.0 for task in profile.tasks}
+    saved_us = 0.0
+    for task in tasks:
+        before_us, now_us = times_us(task)
+        if before_us is not None and now_us is not None:
+            saved_us += min(task.weight * max(before_us - now_us, 0.0), rows_us.get(task.task, 0.0))
+    return max(profile.total_us - saved_us, 0.0)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A search at one moment.
+
+    Attributes:
+        tasks: How far each task is, in the order of the selection.
+        limits: Trials that each task may have; None where nothing limits it alone.
+        history_us: Best time after each trial of each task.
+        trials: Trials of the session.
+        trials_limit: Trials that the session may have; None for no limit.
+        rate: Trials a second in this search; None before the first.
+        seconds: Time spent on this search.
+        left_s: Time left by the budget; None if it says nothing.
+        doing: What the worker is doing.
+        silent_s: Time since the last trial, if that is remarkably long.
+        model_us: Time of the model in the profile.
+        forecast_us: Its time with what was found so far.
+        failed_batches: A sentence for each task whose first batch failed entirely.
+    """
+
+    tasks: tuple[TaskProgress, ...]
+    limits: Mapping[str, int | None]
+    history_us: Mapping[str, Sequence[float]]
+    trials: int
+    trials_limit: int | None
+    rate: float | None
+    seconds: float
+    left_s: float | None
+    doing: str
+    silent_s: float | None
+    model_us: float | None
+    forecast_us: float | None
+    failed_batches: tuple[str, ...]
+
+
+@dataclass
+class _Seen:
+    """What the trials of one task amount to; `batch` is the first one of this search."""
+
+    history_us: list[float] = field(default_factory=list)
+    batch: list[Trial] = field(default_factory=list)
+    is_batch_told: bool = False
+
+
+class SearchState:
+    """Collects what comes in from a search.
+
+    Args:
+        request: What is searched.
+        profile: The profile it is about.
+        clock: Seconds; monotonic.
+    """
+
+    def __init__(self, request: TuneRequest, profile: Profile, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._request = request
+        self._profile = profile
+        self._clock = clock
+        self._started = self._heard = clock()
+        self._seen: dict[str, _Seen] = {}
+        self._known = 0
+        self._new = 0
+        self._doing = ""
+        self._failed_batches: list[str] = []
+        self._tasks: tuple[TaskProgress, ...] = ()
+
+    def take_known(self, trials: Iterable[Trial]) -> None:
+        """Take note of trials of earlier searches."""
+        for trial in trials:
+            self._known += 1
+            self._note(trial)
+
+    def take(self, trials: Sequence[Trial], tasks: Iterable[TaskProgress]) -> None:
+        """Take note of new trials and of how far the tasks are."""
+        order = {item.task: place for place, item in enumerate(self._request.tasks)}
+        self._tasks = tuple(sorted((task for task in tasks if task.task in order), key=lambda task: order[task.task]))
+        if trials:
+            self._heard = self._clock()
+        for trial in trials:
+            self._new += 1
+            seen = self._note(trial)
+            if trial.origin != "baseline" and len(seen.batch) < self._request.batch:
+                seen.batch.append(trial)
+        for task in self._tasks:
+            self._tell_failed_batch(task)
+
+    def on_event(self, event: Event) -> None:
+        """Take note of what the worker is doing."""
+        if event.kind == "progress":
+            phase, _, name = str(event.data.get("phase", "")).partition(": ")
+            self._doing = plain(f"{_VERBS.get(phase, phase)} {name}".strip(), 120)
+
+    def snapshot(self) -> Snapshot:
+        """How the search stands now."""
+        now = self._clock()
+        rate = self._new / (self._heard - self._started) if self._new and self._heard > self._started else None
+        limits = {task.task: self._limit(task) for task in self._tasks}
+        silent_s = now - self._heard
+        return Snapshot(
+            tasks=self._tasks,
+            limits=limits,
+            history_us={task: seen.history_us for task, seen in self._seen.items()},
+            trials=self._known + self._new,
+            trials_limit=self._request.budget.trials,
+            rate=rate,
+            seconds=now - self._started,
+            left_s=self._left_s(limits, rate, now - self._started),
+            doing=self._doing,
+            silent_s=silent_s if silent_s >= _SILENCE_S else None,
+            model_us=self._profile.total_us,
+            forecast_us=model_forecast_us(self._profile, self._tasks),
+            failed_batches=tuple(self._failed_batches),
+        )
+
+    def _note(self, trial: Trial) -> _Seen:
+        seen = self._seen.setdefault(trial.task, _Seen())
+        if trial.time_us is not None:
+            seen.history_us.append(min(trial.time_us, seen.history_us[-1] if seen.history_us else math.inf))
+        return seen
+
+    def _limit(self, task: TaskProgress) -> int | None:
+        return task.budget_trials if task.budget_trials is not None else self._request.budget.per_task
+
+    def _left_s(self, limits: Mapping[str, int | None], rate: float | None, spent_s: float) -> float | None:
+        """Time left: of the budget's seconds, or for the trials that are left at the present rate, whichever is less."""
+        budget = self._request.budget
+        left_s = [] if budget.seconds is None else [max(budget.seconds - spent_s, 0.0)]
+        left = [] if budget.trials is None else [budget.trials - self._known - self._new]
+        open_tasks = [task for task in self._tasks if task.state not in ENDED]
+        owed = [limit - task.trials for task in open_tasks if (limit := limits[task.task]) is not None]
+        if len(owed) == len(open_tasks):
+            left.append(sum(max(number, 0) for number in owed))
+        if rate and left:
+            left_s.append(max(min(left), 0) / rate)
+        return min(left_s, default=None)
+
+    def _tell_failed_batch(self, task: TaskProgress) -> None:
+        """Note once that all candidates of a task's first batch failed, by class with the first text of each."""
+        seen = self._seen.get(task.task)
+        if seen is None or seen.is_batch_told or not seen.batch:
+            return
+        limit = self._limit(task)
+        full = self._request.batch if limit is None else max(min(self._request.batch, limit - 1), 1)
+        if len(seen.batch) < full and task.state not in ENDED:
+            return
+        seen.is_batch_told = True
+        counts = Counter(trial.status for trial in seen.batch)
+        if any(status not in FAILURES for status in counts):
+            return
+        first = {trial.status: trial.error for trial in reversed(seen.batch)}
+        classes = [(status if len(counts) == 1 else f"{number} {status}", first[status]) for status, number in counts.most_common()]
+        words = "; ".join(f"{named}: {first_line(text)}" for named, text in classes)
+        self._failed_batches.append(f"{plain(task.name)}: {len(seen.batch)} of {len(seen.batch)} failed: {words}")
+
+
+def first_line(text: str) -> str:
+    """The first line of a text that says something, safe to show."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return plain(lines[0], 160) if lines else "no text"
