@@ -47,10 +47,14 @@ format: $(READY) ## Format the code and mend what ruff can mend
 wheel: $(READY) ## Build the wheel into dist/
 	$(BIN)/python -m hatchling build -t wheel
 
-bench: $(READY) ## Measure the benchmarks (about 15 minutes on an idle machine) and write docs/benchmarks.md
+bench: $(READY) ## Measure the benchmarks (about 80 minutes on an idle machine) and write docs/benchmarks.md
 	$(BIN)/python benchmarks/lowering.py
 	$(BIN)/python benchmarks/profiling.py
 	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/tuning.py
+	$(BIN)/python benchmarks/selective.py
+	$(BIN)/python benchmarks/many_trials.py
+	$(BIN)/python benchmarks/transfer.py
 	$(BIN)/python benchmarks/table.py
 
 clean: ## Remove environments, caches and builds; sessions stay

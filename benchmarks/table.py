@@ -37,10 +37,45 @@ _GROWTH = """
 A generated chain of matrix products, each its own row, of 40 distinct shapes: time and memory per row must not grow.
 """
 
+_TUNING = """
+## The search, against stock MetaSchedule
+The same kernels, {trials} trials each, `workbench tune` and stock's `tune_tir` with its defaults in turn, each in processes of its own and with
+its start-up; three seeds, one line each. In the end the best schedule of each side is built again and the two are timed by turns: `best`, and
+`ratio`, below 1 where ours is faster. `ours reached it` is the time from the command until a trial was as fast as stock's final best, and its share
+of stock's whole wall time; `first` the time until the first trial was stored.
+"""
+
+_SELECTIVE = """
+## Hotspots alone
+The tasks that make 80 % of the time, searched with a third of the trials, against all tasks with all trials. Untuned model, hotspots and all run by
+turns in one process. `share of the gain` is what the hotspots saved of what all saved.
+"""
+
+_MANY_TRIALS = """
+## Cost of a trial as trials add up
+One tiny kernel searched for thousands of trials. `search` is the search's own time for a trial: learning and generating; `build` is summed over the
+building processes, which work at the same time.
+"""
+
+_TRANSFER = """
+## Starting from other kernels' trials
+The same search with and without the records of other kernels on the same target (`--transfer`), three seeds: time of the best trial after so many
+trials, without divided by with: above 1 the records helped.
+"""
+
 
 def main() -> None:
     """Write the page."""
-    sections = [_INTRODUCTION, *_lowering(_read("lowering")), *_profiling(_read("profiling")), *_growth(_read("growth"))]
+    sections = [
+        _INTRODUCTION,
+        *_lowering(_read("lowering")),
+        *_profiling(_read("profiling")),
+        *_growth(_read("growth")),
+        *_tuning(_read("tuning")),
+        *_selective(_read("selective")),
+        *_many_trials(_read("many_trials")),
+        *_transfer(_read("transfer")),
+    ]
     PAGE.write_text("\n".join(sections), encoding="utf-8")
 
 
@@ -114,6 +149,85 @@ def _growth(values: dict[str, Any]) -> Iterable[str]:
         for name, run in values["figures"].items()
     ]
     return _GROWTH, _table(header, rows), _origin(values)
+
+
+def _tuning(values: dict[str, Any]) -> Iterable[str]:
+    header = (
+        "kernel",
+        "seed",
+        "stock (s)",
+        "ours (s)",
+        "stock / ours",
+        "first (s)",
+        "stock's best (us)",
+        "our best (us)",
+        "ratio",
+        "ours reached it",
+    )
+    rows = [
+        (
+            run["task"],
+            str(run["seed"]),
+            f"{run['stock_wall_s']:.1f}",
+            f"{run['ours']['wall_s']:.1f}",
+            f"{run['stock_wall_s'] / run['ours']['wall_s']:.1f}",
+            f"{run['ours']['first_s']:.1f}",
+            f"{run['stock_us']:,.1f}",
+            f"{run['ours_us']:,.1f}",
+            f"{run['ours_us'] / run['stock_us']:.2f}",
+            f"{run['reached_s']:.1f} s, {run['reached_s'] / run['stock_wall_s']:.0%}" if run["reached_s"] is not None else "never",
+        )
+        for run in values["figures"]["runs"]
+    ]
+    found = values["figures"]["summary"]
+    reached = found["time_to_stocks_best_to_stocks_wall"]
+    summary = (
+        f"Stock's wall time a trial to ours: median {_spread(found['stock_wall_to_ours'], digits=1)}. Stock's final best was reached after a median "
+        f"{reached['median']:.0%} of its wall time ({reached['not_reached']} of {len(rows)} never did). Final best, ours to stock's: geometric mean "
+        f"{found['final_best_ratio_geometric_mean']:.2f}. First trial after {_spread(found['first_trial_s'], digits=1)} s.\n"
+    )
+    return _TUNING.format(trials=values["figures"]["trials"]), _table(header, rows), f"\n{summary}", _origin(values)
+
+
+def _selective(values: dict[str, Any]) -> Iterable[str]:
+    header = ("model", "tasks", "trials", "search (s)", "untuned (ms)", "all tuned (ms)", "hotspots tuned (ms)", "share of the gain")
+    rows = [
+        (
+            name,
+            f"{run['tasks']['hotspots']} of {run['tasks']['all']}",
+            f"{run['trials']['hotspots']} / {run['trials']['all']}",
+            f"{run['seconds']['hotspots']:.0f} / {run['seconds']['all']:.0f}",
+            *(_milliseconds(run["times_us"][side]) for side in ("untuned", "all", "hotspots")),
+            f"{run['share_of_the_gain']:.1%}",
+        )
+        for name, run in values["figures"].items()
+    ]
+    return _SELECTIVE, _table(header, rows), _origin(values)
+
+
+def _many_trials(values: dict[str, Any]) -> Iterable[str]:
+    header = ("trials", "wall a trial (ms)", "search (ms)", "build (ms)", "run (ms)", "peak memory of the worker (MB)")
+    rows = [
+        (
+            f"{int(block['trials']):,}",
+            *(f"{block[name]:.1f}" for name in ("wall_ms", "search_ms", "build_ms", "run_ms")),
+            f"{block['peak_bytes'] / 1e6:.0f}",
+        )
+        for block in values["figures"]["blocks"]
+    ]
+    return _MANY_TRIALS, _table(header, rows), _origin(values)
+
+
+def _transfer(values: dict[str, Any]) -> Iterable[str]:
+    figures = values["figures"]
+    header = ("kernel", "seed", *(f"after {count}" for count in figures["after"]))
+    rows = [(run["task"], str(run["seed"]), *(f"{value:.2f}" for value in run["gain"])) for run in figures["runs"]]
+    means = ", ".join(f"{value:.2f} after {count}" for value, count in zip(figures["geometric_mean"], figures["after"], strict=True))
+    return _TRANSFER, _table(header, rows), f"\nGeometric means: {means} trials.\n", _origin(values)
+
+
+def _milliseconds(values: dict[str, float]) -> str:
+    return _spread({name: value / 1e3 for name, value in values.items()})
 
 
 def _spread(values: dict[str, float], digits: int = 2) -> str:

@@ -10,12 +10,23 @@ from workbench.errors import WorkbenchError
 from workbench.workloads import register_workload
 
 if TYPE_CHECKING:
-    from workbench.api import Session, SessionProfile, open  # noqa: A004 - workbench.open reads well
+    from workbench.api import BestSchedule, MeasureOptions, Search, SearchTask, Session, SessionProfile, open  # noqa: A004 - workbench.open reads well
 
 __version__ = "0.1.0"
-__all__ = ["Session", "SessionProfile", "WorkbenchError", "errors", "open", "register_workload"]
+__all__ = [
+    "BestSchedule",
+    "MeasureOptions",
+    "Search",
+    "SearchTask",
+    "Session",
+    "SessionProfile",
+    "WorkbenchError",
+    "errors",
+    "open",
+    "register_workload",
+]
 
-_LAZY = {"Session", "SessionProfile", "open"}
+_LAZY = {"BestSchedule", "MeasureOptions", "Search", "SearchTask", "Session", "SessionProfile", "open"}
 
 
 def __getattr__(name: str) -> Any:

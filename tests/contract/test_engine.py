@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,11 @@ from onnx import TensorProto, helper, numpy_helper, save
 
 from workbench.engines.protocol import Engine
 from workbench.engines.relax.engine import RelaxEngine
+from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed, Measured
 from workbench.errors import Interrupted, ModelError, TargetError
 from workbench.models import resolve_model
 from workbench.records.profile import Kernel
+from workbench.records.trial import FAILURES, OK, MeasureOptions, Trial
 
 ENGINES = [RelaxEngine]
 ROWS, INNER, COLUMNS = 64, 128, 96  # large enough that no call is lost in the clock's resolution
@@ -130,6 +133,154 @@ def test_what_progress_raises_ends_the_work_and_the_next_call_works(engine: Engi
 def test_bad_input_is_an_error_of_the_users(engine: Engine, model: Path, call: Callable[[Engine, Path], object], error: type[Exception]) -> None:
     with pytest.raises(error):
         call(engine, model)
+
+
+# searching
+
+
+def built(evaluator: Evaluator, candidates: Sequence[Candidate]) -> list[Artifact | Failed]:
+    outcomes = dict(evaluator.build(candidates, stop=lambda: False))
+    return [outcomes[place] for place in range(len(candidates))]
+
+
+@pytest.fixture
+def evaluate(engine: Engine, tmp_path: Path) -> Iterator[Callable[[], Evaluator]]:
+    """Makes the evaluator of a lowered model, and closes it at the end."""
+    with ExitStack() as stack:
+
+        def make() -> Evaluator:
+            options = MeasureOptions(min_repeat_ms=1.0, repeat=3)
+            evaluator = engine.evaluator(options, scratch=tmp_path, builders=1, seed=0)
+            stack.callback(evaluator.close)
+            return evaluator
+
+        yield make
+
+
+def test_a_search_begins_with_the_kernel_as_it_is_and_proposes_nothing_twice(engine: Engine, model: Path) -> None:
+    lowered(engine, model)
+    search = engine.search_task(engine.calls()[0].kernel, space="default", seed=0)
+    baseline = search.baseline()
+    assert (baseline.origin, baseline.trace) == ("baseline", "")
+    assert baseline.program
+    assert search.rebuild("") == baseline
+    assert search.space_size is None or search.space_size > 1
+    assert len(search.arguments) == 3
+    assert all(search.workload)
+    proposed: list[Candidate] = []
+    for _ in range(3):
+        candidates = search.propose(5)
+        assert 0 < len(candidates) <= 5
+        assert all(candidate.origin == "search" and candidate.trace and candidate.program for candidate in candidates)
+        search.learn([(candidate.fingerprint, 10.0 + place if place else None) for place, candidate in enumerate(candidates)])
+        search.learn([("no such candidate", 1.0)])
+        proposed.extend(candidates)
+    fingerprints = [baseline.fingerprint, *(candidate.fingerprint for candidate in proposed)]
+    assert len(set(fingerprints)) == len(fingerprints)
+    assert search.rebuild(proposed[-1].trace).fingerprint == proposed[-1].fingerprint
+
+
+def test_equal_seeds_give_equal_proposals_and_what_is_restored_is_not_proposed(engine: Engine, model: Path) -> None:
+    lowered(engine, model)
+    name = engine.calls()[0].kernel
+    first, second = (engine.search_task(name, space="default", seed=7).propose(6) for _ in range(2))
+    assert [candidate.fingerprint for candidate in first] == [candidate.fingerprint for candidate in second]
+    trials = [
+        Trial("task", number, OK, "", candidate.fingerprint, "search", "", (5.0,), 1, 0.0, 0.0, 0.0, None, None, 0.0)
+        for number, candidate in enumerate(first)
+    ]
+    search = engine.search_task(name, space="default", seed=7)
+    known = [Experience(trial, candidate.trace) for trial, candidate in zip(trials, first, strict=True)]
+    assert search.restore([*known, Experience(trials[0], "damaged")]) == len(first)
+    again = {candidate.fingerprint for candidate in search.propose(6)}
+    assert again
+    assert again.isdisjoint(candidate.fingerprint for candidate in first)
+
+
+def test_candidates_are_built_checked_timed_and_compared(engine: Engine, model: Path, evaluate: Callable[[], Evaluator]) -> None:
+    lowered(engine, model)
+    evaluator = evaluate()
+    assert evaluator.unmeasurable == ""
+    for name in (call.kernel for call in engine.calls()):
+        search = engine.search_task(name, space="default", seed=0)
+        baseline, *artifacts = built(evaluator, [search.baseline(), *search.propose(2)])
+        assert isinstance(baseline, Artifact), baseline
+        assert baseline.path.is_file()
+        evaluator.set_reference(name, baseline)
+        before = evaluator.measure(name, baseline, best_us=None, check=False)
+        assert isinstance(before, Measured), before
+        assert before.check is None
+        assert before.times_us
+        for artifact in artifacts:
+            assert isinstance(artifact, Artifact), artifact
+            measured = evaluator.measure(name, artifact, best_us=None, check=True)
+            assert isinstance(measured, Measured), measured
+            assert measured.check is not None
+            assert measured.check.passed
+            assert measured.check.elements == ROWS * COLUMNS
+            assert all(time_us > 0 for time_us in measured.times_us)
+            only_checked = evaluator.measure(name, artifact, best_us=None, check=True, timed=False)
+            assert isinstance(only_checked, Measured)
+            assert only_checked.times_us == ()
+            hopeless = evaluator.measure(name, artifact, best_us=1e-6, check=True)
+            assert isinstance(hopeless, Measured)
+            assert len(hopeless.times_us) == 1
+        compared = evaluator.compare(name, [baseline, *(artifact for artifact in artifacts if isinstance(artifact, Artifact))], rounds=2)
+        assert not isinstance(compared, Failed), compared
+        assert [len(row) for row in compared] == [2, 2, 2]
+
+
+def test_what_goes_wrong_with_a_candidate_is_a_value(engine: Engine, model: Path, evaluate: Callable[[], Evaluator], tmp_path: Path) -> None:
+    lowered(engine, model)
+    evaluator = evaluate()
+    name = engine.calls()[0].kernel
+    search = engine.search_task(name, space="default", seed=0)
+    good, bad = built(evaluator, [search.baseline(), Candidate("", "0", "search", b"no program")])
+    assert isinstance(bad, Failed)
+    assert bad.status in FAILURES
+    assert bad.error
+    assert isinstance(good, Artifact)
+    evaluator.set_reference(name, good)
+    damaged = tmp_path / "damaged.so"
+    damaged.write_bytes(b"no library")
+    failed = evaluator.measure(name, Artifact(damaged, 0.0), best_us=None, check=True)
+    assert isinstance(failed, Failed)
+    assert failed.status in FAILURES
+    assert failed.error
+    assert isinstance(evaluator.compare(name, [good, Artifact(damaged, 0.0)], rounds=1), Failed)
+    assert isinstance(evaluator.measure(name, good, best_us=None, check=True), Measured)
+
+
+def test_building_stops_when_it_is_told_to_and_a_closed_evaluator_builds_nothing(
+    engine: Engine, model: Path, evaluate: Callable[[], Evaluator]
+) -> None:
+    lowered(engine, model)
+    evaluator = evaluate()
+    baseline = engine.search_task(engine.calls()[0].kernel, space="default", seed=0).baseline()
+    assert list(evaluator.build([baseline], stop=lambda: True)) == []
+    assert [type(outcome) for _, outcome in evaluator.build([baseline], stop=lambda: False)] == [Artifact]
+    evaluator.close()
+    evaluator.close()
+    assert list(evaluator.build([baseline], stop=lambda: False)) == []
+
+
+def test_for_a_target_that_cannot_run_here_candidates_are_built_and_checked(engine: Engine, model: Path, evaluate: Callable[[], Evaluator]) -> None:
+    engine.import_model(resolve_model(str(model)), seed=0, function=None)
+    target = '{"kind": "llvm", "mtriple": "riscv64-unknown-linux-gnu", "mcpu": "generic-rv64", "num-cores": 2}'
+    engine.lower(engine.resolve_target(target, threads=1), layout="keep", fusion=True, on_progress=silent)
+    evaluator = evaluate()
+    assert "no riscv64 processor here" in evaluator.unmeasurable
+    name = engine.calls()[1].kernel
+    search = engine.search_task(name, space="default", seed=0)
+    baseline, artifact = built(evaluator, [search.baseline(), *search.propose(1)])
+    assert isinstance(baseline, Artifact), baseline
+    assert isinstance(artifact, Artifact), artifact
+    evaluator.set_reference(name, baseline)
+    measured = evaluator.measure(name, artifact, best_us=None, check=True, timed=False)
+    assert isinstance(measured, Measured), measured
+    assert measured.times_us == ()
+    assert measured.check is not None
+    assert measured.check.passed
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
-"""The Python interface: sessions, profiles, selections, without a notebook."""
+"""The Python interface: sessions, profiles, selections, searches, without a notebook."""
 
 from workbench.api.opening import open  # noqa: A004 - workbench.open reads well, and shadows nothing here
 from workbench.api.profile import SessionProfile
+from workbench.api.search import Search
+from workbench.api.search_task import BestSchedule, SearchTask
 from workbench.api.session import Session
+from workbench.records.trial import MeasureOptions
 
-__all__ = ["Session", "SessionProfile", "open"]
+__all__ = ["BestSchedule", "MeasureOptions", "Search", "SearchTask", "Session", "SessionProfile", "open"]

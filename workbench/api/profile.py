@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from workbench.records.profile import DEBUG_RUNTIME_COLUMNS, Profile, Row, Task
@@ -58,10 +58,10 @@ class SessionProfile:
         share: float | None = None,
         top: int | None = None,
         rows: Iterable[int] | None = None,
-        tasks: Iterable[str] | None = None,
-        ops: Iterable[str] | None = None,
+        tasks: Iterable[str] | str | None = None,
+        ops: Iterable[str] | str | None = None,
     ) -> Selection:
-        """Tick tasks by rules (see `workbench.selection.select`) and keep the selection in the session.
+        """Tick tasks by rules (see `workbench.selection.select`) and keep the selection in the session; a lone text is one name.
 
         Raises:
             SelectionError: A rule names nothing, or nothing that can be tuned.
@@ -71,8 +71,8 @@ class SessionProfile:
             share=share,
             top=top,
             rows=rows,
-            tasks=None if tasks is None else tuple(tasks),
-            ops=None if ops is None else tuple(ops),
+            tasks=_names(tasks),
+            ops=_names(ops),
         )
         with self._directory.store() as store:
             store.write_selection(selection)
@@ -86,3 +86,8 @@ class SessionProfile:
         record = self.record
         time = "not measured" if record.total_us is None else f"{record.total_us:,.1f} us"
         return f"<SessionProfile {record.model} on {record.target}: {len(record.rows)} rows, {len(record.tasks)} tasks, {time}>"
+
+
+def _names(given: Iterable[str] | str | None) -> Sequence[str] | None:
+    """Names that may come from any iterable; a text is one name, not its letters."""
+    return given if given is None or isinstance(given, str) else tuple(given)

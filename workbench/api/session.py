@@ -17,6 +17,8 @@ import numpy as np
 
 from workbench.api.profile import SessionProfile
 from workbench.api.search import Search
+from workbench.api.tune_request import make_request
+from workbench.api.winner import trial_number, winner
 from workbench.errors import InputError, SelectionError, SessionError
 from workbench.escaping import plain
 from workbench.kernel import WorkerProcess
@@ -24,8 +26,9 @@ from workbench.kernel.worker_process import OnEvent
 from workbench.models import check_trust
 from workbench.records.request import ProfileRequest
 from workbench.records.selection import Selection
-from workbench.records.trial import MeasureOptions
-from workbench.records.tuning import DEFAULT_TRIALS_PER_TASK, SearchBudget, TuneRequest
+from workbench.records.trial import BASELINE, MeasureOptions
+from workbench.records.tuning import SearchBudget
+from workbench.records.view import COMPUTE_DAG
 from workbench.session import SessionDirectory
 
 
@@ -127,7 +130,7 @@ class Session:
         schedule: str = "",
         measure: MeasureOptions | None = None,
         builders: int | None = None,
-        transfer: Iterable[str | Path] = (),
+        transfer: str | Path | Iterable[str | Path] = (),
     ) -> Search:
         """Search schedules for the selected tasks, in the worker; returns at once.
 
@@ -148,26 +151,65 @@ class Session:
 
         Raises:
             SelectionError: Nothing is selected.
+            InputError: An argument has a value that no search can use.
         """
-        chosen = self.selection if selection is None else selection
-        if chosen is None or not chosen.tasks:
-            raise SelectionError("No task is selected.", "Select some: session.profile().select(share=0.8), or workbench select --share 0.8.")
-        if trials is None and seconds is None and per_task is None and dry_run is None:
-            per_task = DEFAULT_TRIALS_PER_TASK
-        request = TuneRequest(
-            tasks=chosen.tasks,
-            budget=SearchBudget(trials=trials, seconds=seconds, per_task=per_task, flat_after=flat_after),
+        request = make_request(
+            self.selection if selection is None else selection,
+            trials=trials,
+            seconds=seconds,
+            per_task=per_task,
+            flat_after=flat_after,
             seed=seed,
             resume=resume,
             dry_run=dry_run,
             space=space,
             schedule=schedule,
-            measure=measure or MeasureOptions(),
+            measure=measure,
             builders=builders,
-            transfer=tuple(str(Path(place).absolute()) for place in transfer),
+            transfer=transfer,
         )
         self._prepare_worker()
         return Search(self.directory, self._worker, request, self._worker.begin("tune", request.to_dict()))
+
+    def inspect(self, task: str, view: str, *, trial: int | None = None) -> str:
+        """A task's schedule as text; waits for a running search to end.
+
+        Args:
+            task: The task, or the name of its kernel.
+            view: ``schedule`` (Python that makes the same schedule), ``tir`` (TVMScript), ``source`` (CUDA C or LLVM IR), or ``compute_dag``
+                (what the kernel computes, whatever the schedule).
+            trial: Number of the trial, 0 for the untuned kernel; None takes the winner of the search.
+
+        Raises:
+            SelectionError: There is no such task or trial, or no winner yet.
+            InputError: There is no such view, or the recorded schedule is damaged.
+        """
+        number = BASELINE if view == COMPUTE_DAG else self._trial_of(task, trial)
+        return str(self._run("describe", {"task": task, "trial": number, "view": view})["text"])
+
+    def write_library(self, task: str, *, trial: int | None = None) -> Path:
+        """Build a task's kernel into ``artifacts/`` of the session; ``tvm.runtime.load_module`` loads it, and its function has the kernel's name.
+
+        Args:
+            task: The task, or the name of its kernel.
+            trial: Number of the trial, 0 for the untuned kernel; None takes the winner of the search.
+
+        Raises:
+            SelectionError: There is no such task or trial, or no winner yet.
+            InputError: The recorded schedule is damaged, or brings code of its own and the session was opened without trust.
+        """
+        answer = self._run("library", {"task": task, "trial": self._trial_of(task, trial)})
+        path = self.directory.artifacts / str(answer.get("file", ""))
+        if path.parent != self.directory.artifacts or self.directory.artifacts.is_symlink() or path.is_symlink() or not path.is_file():
+            raise SessionError(f"The worker wrote no library in {plain(str(self.directory.artifacts), 120)}.", "Try again.")
+        return path
+
+    def _trial_of(self, task: str, trial: int | None) -> int:
+        """The number of a trial; the winner's if none is given."""
+        if trial is not None:
+            return trial_number(trial)
+        with self.directory.store() as store:
+            return winner(store.trials.progress(), task).number
 
     def debug_outputs(self, rows: Iterable[int]) -> dict[int, list[np.ndarray[Any, Any]]]:
         """Output tensors of kernel calls, on the inputs that the profile ran with.

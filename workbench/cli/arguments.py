@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import math
 from typing import Any, NoReturn
 
 from workbench.errors import InputError
@@ -36,10 +37,10 @@ def add_profile_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=1,3,224,224", help="shape of an input with dynamic dimensions")
     parser.add_argument("--args", metavar="JSON", help="arguments of a TE workload, e.g. '[1, 7, 7]'")
     parser.add_argument(
-        "--repeat", type=_positive, metavar="N", help="measured rounds (default: until 3 to 8 seconds have passed, at least 2, at most 30)"
+        "--repeat", type=positive, metavar="N", help="measured rounds (default: until 3 to 8 seconds have passed, at least 2, at most 30)"
     )
     parser.add_argument("--threads", type=_threads, metavar="N", help="threads that run the kernels (default: all physical cores)")
-    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of random inputs and weights")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of random inputs and weights")
     parser.add_argument("--trust", action="store_true", help="allow the model's own code to run")
 
 
@@ -76,6 +77,21 @@ def _whole_number(text: str, *, least: int, most: int) -> int:
     return int(text)
 
 
-_positive = functools.partial(_whole_number, least=1, most=_MAX_SIZE)
+def _number(text: str, *, above: float | None) -> float:
+    """A number of at least 0, or above `above`."""
+    try:
+        number = float(text) if len(text) <= _MOST_DIGITS else math.nan
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number <= _MAX_SIZE and (number > above if above is not None else number >= 0.0)):
+        kind = "a number of at least 0" if above is None else f"a number above {above:g}"
+        raise argparse.ArgumentTypeError(f"{plain(text)} is not {kind}")
+    return number
+
+
+positive = functools.partial(_whole_number, least=1, most=_MAX_SIZE)
+count = functools.partial(_whole_number, least=0, most=_MAX_SIZE)
+seed = functools.partial(_whole_number, least=0, most=2**63 - 1)
+positive_number = functools.partial(_number, above=0.0)
+amount = functools.partial(_number, above=None)
 _threads = functools.partial(_whole_number, least=1, most=MOST_THREADS)
-_seed = functools.partial(_whole_number, least=0, most=2**63 - 1)

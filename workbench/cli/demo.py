@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from typing import Any
 
 from rich.text import Text
 
 from workbench.api import open as open_session
 from workbench.cli.output import note, show
-from workbench.cli.profile import run_profile
 from workbench.cli.profile_table import profile_table
+from workbench.cli.progress import ProgressLine
 from workbench.cli.sessions import note_session
 from workbench.cli.task_table import selection_summary, task_table
+from workbench.cli.tune import run_search
+from workbench.cli.tune_table import tune_table
 
 _MODEL = "squeezenet"
 _SHARE = 0.8
+_TRIALS_PER_TASK = 24
+_MOST_SECONDS = 75.0
 
 
 def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -27,16 +32,22 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     with open_session(_MODEL, target="auto", session=options.session) as session:
         note(f"Profiling the bundled model {_MODEL}.", quiet=options.quiet)
-        profile = run_profile(session, quiet=options.quiet)
+        with ProgressLine(quiet=options.quiet) as line:
+            profile = session.profile(on_event=line.on_event)  # a demo that was begun goes on
         selection = profile.select(share=_SHARE)
+        note(f"Tuning the {len(selection.tasks)} tasks that cover {_SHARE:.0%} of the time.", quiet=options.quiet)
+        begin = functools.partial(session.tune, selection, per_task=_TRIALS_PER_TASK, seconds=_MOST_SECONDS, resume=True)
+        search = run_search(session, begin, profile.record, quiet=options.quiet)
         show(
             [
                 profile_table(profile.record),
                 Text(f"\nHotspots: the tasks that cover {_SHARE:.0%} of the time\n"),
                 task_table(profile.record, selection),
                 selection_summary(profile.record, selection),
+                Text("\nTuned\n"),
+                tune_table(search.result(), search.progress(), profile.record),
             ],
-            values={"profile": profile.to_dict(), "selection": selection.to_dict()},
+            values={"profile": profile.to_dict(), "selection": selection.to_dict(), "search": search.result()},
             json_to=options.json,
         )
         note_session(session.directory, quiet=options.quiet)

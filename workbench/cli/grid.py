@@ -64,10 +64,12 @@ class Grid:
     Attributes:
         columns: In the order they are shown; a column with no text in any line is left out.
         lines: What it shows; strangers' text needs no escaping before.
+        remedy: Where the columns can be seen that found no room; empty says nothing of them.
     """
 
     columns: tuple[Column, ...]
     lines: tuple[Line, ...]
+    remedy: str = "widen the terminal, or use --csv or --json"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Lay the lines out for this console."""
@@ -81,8 +83,8 @@ class Grid:
         for line in self.lines:
             yield self._text(line, kept, widths=widths, ascii_only=ascii_only)
         hidden = [column.title for column, want, width in zip(self.columns, wanted, widths, strict=True) if column.title and want and not width]
-        if hidden:
-            words = f"no room for: {', '.join(hidden)} (widen the terminal, or use --csv or --json)"
+        if hidden and self.remedy:
+            words = f"no room for: {', '.join(hidden)} ({self.remedy})"
             yield from console.render(Sentence(words, style="dim"), options)
 
     def _wanted(self, *, ascii_only: bool) -> list[int]:

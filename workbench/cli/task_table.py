@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.console import Group, RenderableType
 
 from workbench.cli import formats
 from workbench.cli.grid import Column, Drawing, Grid, Line, Sentence
 from workbench.cli.profile_table import remark_sentences, row_bar
+from workbench.cli.tune_figures import times_us
 from workbench.records.profile import Profile, Task
 from workbench.records.selection import Selection
+from workbench.records.tuning import TaskProgress
 from workbench.selection import covered_share, forecast_speedup, hottest
 
 FORECAST_FACTOR = 2.0
@@ -24,19 +28,22 @@ _COLUMNS = (
     Column("", priority=4, style="cyan"),
     Column("FLOP", priority=6, right=True),
     Column("Space", priority=7, right=True),
+    Column("State", priority=5),
+    Column("Best(us)", priority=5, right=True),
     Column("Shapes", priority=9, least=16),
     Column("Cannot be tuned", priority=8, least=16),
 )
 
 
-def task_table(profile: Profile, selection: Selection | None = None) -> RenderableType:
-    """All tasks, hottest first, those of the selection marked, then what a reader must know."""
+def task_table(profile: Profile, selection: Selection | None = None, searched: Iterable[TaskProgress] = ()) -> RenderableType:
+    """All tasks, hottest first, those of the selection marked and those searched with their best, then what a reader must know."""
     ticked = {item.task for item in selection.tasks} if selection else set()
+    progress = {item.task: item for item in searched}
     tasks = hottest(profile)
     largest_us = max((task.time_us or 0.0 for task in tasks), default=0.0)
     lines = [
         Line(
-            cells=(_TICK if task.task in ticked else "", *_cells(task, largest_us)),
+            cells=(_TICK if task.task in ticked else "", *_cells(task, largest_us, progress.get(task.task))),
             style="dim" if task.untunable else "",
         )
         for task in tasks
@@ -62,7 +69,7 @@ def selection_summary(profile: Profile, selection: Selection) -> RenderableType:
     return Group(*(Sentence(words) for words in sentences))
 
 
-def _cells(task: Task, largest_us: float) -> tuple[str | Drawing, ...]:
+def _cells(task: Task, largest_us: float, progress: TaskProgress | None) -> tuple[str | Drawing, ...]:
     return (
         task.task,
         _name(task),
@@ -72,6 +79,8 @@ def _cells(task: Task, largest_us: float) -> tuple[str | Drawing, ...]:
         row_bar(task.time_us, largest_us),
         formats.operations(task.flop),
         formats.count(task.space_size),
+        progress.state if progress else "",
+        formats.microseconds(times_us(progress)[1]) if progress else "",
         ", ".join(task.shapes),
         task.untunable,
     )

@@ -11,6 +11,8 @@ from workbench.cli.output import show, write_text
 from workbench.cli.sessions import find_session, profile_of
 from workbench.cli.table_csv import tasks_csv
 from workbench.cli.task_table import task_table
+from workbench.cli.tune_figures import times_us
+from workbench.records.tuning import TaskProgress
 
 
 def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -24,9 +26,18 @@ def _run(options: argparse.Namespace) -> int:
     directory = find_session(options.session, quiet=options.quiet)
     profile = profile_of(directory)
     with directory.store() as store:
-        selection = store.selection()
+        selection, searched = store.selection(), store.trials.progress()
     if options.csv is not None:
         write_text(tasks_csv(profile), options.csv, option="--csv")
-    tables: list[RenderableType] = [] if options.csv == "-" else [task_table(profile, selection)]
-    show(tables, values={**profile.header(), "tasks": [task.to_dict() for task in profile.tasks]}, json_to=options.json)
+    tables: list[RenderableType] = [] if options.csv == "-" else [task_table(profile, selection, searched)]
+    of_task = {item.task: item for item in searched}
+    tasks = [{**task.to_dict(), **_search(of_task.get(task.task))} for task in profile.tasks]
+    show(tables, values={**profile.header(), "tasks": tasks}, json_to=options.json)
     return 0
+
+
+def _search(progress: TaskProgress | None) -> dict[str, Any]:
+    """How far the search of a task is, as in ``tasks --json``."""
+    if progress is None:
+        return {"state": None, "best_us": None, "trials": 0}
+    return {"state": progress.state, "best_us": times_us(progress)[1], "trials": progress.trials}

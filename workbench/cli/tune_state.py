@@ -1,4 +1,4 @@
-"""Owns the figures of a running search - rate, time left, forecast, silence, failed first batches; it reads no store and draws nothing."""
+"""Owns how a running search stands: rate, time left, silence, failed first batches; it reads no store and draws nothing."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from workbench.cli.tune_figures import first_line, model_forecast_us
 from workbench.escaping import plain
 from workbench.records.command import Event
 from workbench.records.profile import Profile
 from workbench.records.trial import FAILURES, Trial
-from workbench.records.tuning import ENDED, TaskProgress, TuneRequest
+from workbench.records.tuning import ENDED, WAITING, TaskProgress, TuneRequest
 
 _SILENCE_S = 30.0
 _VERBS = {
@@ -22,35 +23,6 @@ _VERBS = {
     "measure": "measuring",
     "measure the best again": "measuring the best again of",
 }
-
-
-def times_us(task: TaskProgress) -> tuple[float | None, float | None]:
-    """Times of one call before and now: those of the last measurement, or else of the search."""
-    if task.final is not None:
-        return task.final.baseline_us, task.final.used_us
-    return task.baseline_us, task.best_us
-
-
-def gain(task: TaskProgress) -> float | None:
-    """How many times as fast the kernel is now; None while that is unknown."""
-    before_us, now_us = times_us(task)
-    return before_us / now_us if before_us and now_us else None
-
-
-def model_forecast_us(profile: Profile, tasks: Iterable[TaskProgress]) -> float | None:
-    """Time of the whole model with what was found: its end-to-end time less what each call of the tuned kernels saves.
-
-    A task saves no more than its rows take in the profile. None where the model was not measured.
-    """
-    if profile.total_us is None:
-        return None
-    rows_us = {task.task: task.time_us or 0.0 for task in profile.tasks}
-    saved_us = 0.0
-    for task in tasks:
-        before_us, now_us = times_us(task)
-        if before_us is not None and now_us is not None:
-            saved_us += min(task.weight * max(before_us - now_us, 0.0), rows_us.get(task.task, 0.0))
-    return max(profile.total_us - saved_us, 0.0)
 
 
 @dataclass(frozen=True)
@@ -90,8 +62,9 @@ class Snapshot:
 
 @dataclass
 class _Seen:
-    """What the trials of one task amount to; `batch` is the first one of this search."""
+    """What the trials of one task amount to: those of earlier searches are `known`, `batch` is the first one of this search."""
 
+    known: int = 0
     history_us: list[float] = field(default_factory=list)
     batch: list[Trial] = field(default_factory=list)
     is_batch_told: bool = False
@@ -115,6 +88,7 @@ class SearchState:
         self._known = 0
         self._new = 0
         self._doing = ""
+        self._is_begun = False
         self._failed_batches: list[str] = []
         self._tasks: tuple[TaskProgress, ...] = ()
 
@@ -122,12 +96,14 @@ class SearchState:
         """Take note of trials of earlier searches."""
         for trial in trials:
             self._known += 1
-            self._note(trial)
+            self._note(trial).known += 1
 
     def take(self, trials: Sequence[Trial], tasks: Iterable[TaskProgress]) -> None:
         """Take note of new trials and of how far the tasks are."""
         order = {item.task: place for place, item in enumerate(self._request.tasks)}
-        self._tasks = tuple(sorted((task for task in tasks if task.task in order), key=lambda task: order[task.task]))
+        found = sorted((task for task in tasks if task.task in order), key=lambda task: order[task.task])
+        # until the worker has begun, states and times are those of an earlier search
+        self._tasks = tuple(found if self._is_begun else [replace(task, state=WAITING, stopped_because="") for task in found])
         if trials:
             self._heard = self._clock()
         for trial in trials:
@@ -143,6 +119,7 @@ class SearchState:
         if event.kind == "progress":
             phase, _, name = str(event.data.get("phase", "")).partition(": ")
             self._doing = plain(f"{_VERBS.get(phase, phase)} {name}".strip(), 120)
+            self._is_begun = self._is_begun or phase == "prepare"
 
     def snapshot(self) -> Snapshot:
         """How the search stands now."""
@@ -173,10 +150,14 @@ class SearchState:
         return seen
 
     def _limit(self, task: TaskProgress) -> int | None:
+        if self._request.dry_run is not None:  # and the baseline
+            return (self._seen[task.task].known if task.task in self._seen else 0) + self._request.dry_run + 1
         return task.budget_trials if task.budget_trials is not None else self._request.budget.per_task
 
     def _left_s(self, limits: Mapping[str, int | None], rate: float | None, spent_s: float) -> float | None:
         """Time left: of the budget's seconds, or for the trials that are left at the present rate, whichever is less."""
+        if self._tasks and all(task.state in ENDED for task in self._tasks):
+            return None  # the best are being measured again
         budget = self._request.budget
         left_s = [] if budget.seconds is None else [max(budget.seconds - spent_s, 0.0)]
         left = [] if budget.trials is None else [budget.trials - self._known - self._new]
@@ -205,9 +186,3 @@ class SearchState:
         classes = [(status if len(counts) == 1 else f"{number} {status}", first[status]) for status, number in counts.most_common()]
         words = "; ".join(f"{named}: {first_line(text)}" for named, text in classes)
         self._failed_batches.append(f"{plain(task.name)}: {len(seen.batch)} of {len(seen.batch)} failed: {words}")
-
-
-def first_line(text: str) -> str:
-    """The first line of a text that says something, safe to show."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return plain(lines[0], 160) if lines else "no text"

@@ -91,6 +91,27 @@ class Engine(Protocol):
         """
         ...
 
+    def view(self, kernel: str, trace: str, view: str, *, expected: str = "") -> str:
+        """What a recorded schedule makes of a kernel, as text.
+
+        Args:
+            kernel: Name of the kernel.
+            trace: The schedule in TVM's own form; empty for the baseline.
+            view: One of `workbench.records.view.VIEWS`; none of them needs the target's device.
+            expected: Fingerprint of the scheduled module, as its trial has it; empty takes what comes out.
+
+        Raises:
+            InputError: The trace is damaged or another kernel's, or there is no such view.
+        """
+        ...
+
+    def write_library(self, kernel: str, trace: str, path: Path, *, expected: str = "", trust: bool = False) -> None:
+        """Compile a kernel with a recorded schedule into a library, where its function has the kernel's name; see `view`.
+
+        A schedule that brings code of its own into the kernel needs trust.
+        """
+        ...
+
     def save(self, directory: Path) -> None:
         """Write the lowered model, so that `load` needs nothing else; the directory appears whole or not at all."""
         ...

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
-from workbench.errors import InputError, WorkbenchError
+from workbench.errors import InputError
 from workbench.records.command import Command, Failure
 from workbench.store import Store
 
@@ -47,20 +46,19 @@ class Control:
         while self._waiting:
             yield self._waiting.pop(0)
 
-    def answer(self, command: Command, act: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
-        """Do what a command asks for and tell its front; what cannot be done is its answer."""
+    def answer(self, command: Command, act: Callable[[Command], None]) -> None:
+        """Do what a command asks for and tell its front; why it cannot be done is its answer."""
         try:
-            result = act(command.arguments)
-        except WorkbenchError as error:
+            act(command)
+        except InputError as error:
             self._store.finish_command(command.command, failure=Failure(type(error).__name__, error.message, error.remedy))
-        except (KeyError, TypeError, ValueError) as error:
-            failure = InputError(f"The command {command.kind} cannot be read: {error}.", "Give what its documentation says.")
-            self._store.finish_command(command.command, failure=Failure("InputError", failure.message, failure.remedy))
         else:
-            self._store.finish_command(command.command, result=result or {})
+            self._store.finish_command(command.command, result={})
 
     def refuse_rest(self) -> None:
-        """Answer what came too late."""
-        for command in [*self._waiting]:
-            self._store.finish_command(command.command, failure=Failure("SessionError", "The search has just ended.", "Start it again."))
+        """Answer what was taken and not done: its front waits."""
+        for command in self._waiting:
+            self._store.finish_command(
+                command.command, failure=Failure("SessionError", "The search has just ended.", "Start it again with --resume.")
+            )
         self._waiting.clear()

@@ -2,60 +2,132 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol, TypeVar
 
 from workbench.analysis.confidence import compare, spread
-from workbench.engines.search_protocol import Artifact, Evaluator, Failed
-from workbench.records.trial import BASELINE
+from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed
+from workbench.errors import EnvironmentFault, Interrupted
+from workbench.records.trial import BASELINE, REJECTED, RUN_ERROR
 from workbench.records.tuning import FASTER, NOT_FASTER, Final
-from workbench.search.task_run import TaskRun
+from workbench.search.task_run import TaskRun, make_sense
 
 ROUNDS = 11
+FINAL_ERROR = "final"
+"""Name in ``first_errors`` of why no winner could be named."""
+
+_LONGEST_ERROR = 20_000
+
+Result = TypeVar("Result")
+Compare = Callable[[Sequence[Artifact]], list[list[float]] | Failed]
 
 
-def finalists(run: TaskRun, count: int) -> list[int]:
-    """Numbers of the best trials apart from the baseline, best first."""
-    others = [number for number in run.times if number != run.baseline_number]
-    return sorted(others, key=lambda number: (run.times[number], number))[:count]
+class OnDevice(Protocol):
+    """Uses the device in its own thread and waits for it."""
+
+    def __call__(self, work: Callable[[], Result], /) -> Result:
+        """Do something there."""
+        ...
 
 
-def hold_final(
-    run: TaskRun, evaluator: Evaluator, *, count: int, rebuild: Callable[[TaskRun, int], Artifact | Failed], rounds: int = ROUNDS
-) -> Final | None:
-    """Name the winner of a task.
+class Finals:
+    """Names winners, once nothing is built or measured any more.
 
     Args:
-        run: The task; its baseline's artifact is there.
-        evaluator: Measures.
+        evaluator: Builds and measures.
+        on_device: Where it does.
+        known: All trials of a task with their traces.
         count: How many trials take part beside the baseline.
-        rebuild: Builds a trial whose artifact is gone.
         rounds: Measured times of each.
-
-    Returns:
-        What came out; None if it could not be measured.
     """
-    baseline = run.baseline_number if run.baseline_number is not None else BASELINE
-    built: dict[int, Artifact] = {}
-    for number in [baseline, *finalists(run, count)]:
-        artifact = run.artifacts.get(number) or rebuild(run, number)
-        if isinstance(artifact, Artifact):
-            built[number] = artifact
-    if baseline not in built:
-        return None
-    contestants = [baseline, *(number for number in built if number != baseline)]
-    times = evaluator.compare(run.kernel, [built[number] for number in contestants], rounds=rounds)
-    if isinstance(times, Failed) or not all(min(row, default=0.0) > 0.0 for row in times):
-        return None
-    by_number = dict(zip(contestants, times, strict=True))
-    before = spread(by_number[baseline])
-    if len(contestants) == 1:
+
+    def __init__(
+        self, evaluator: Evaluator, on_device: OnDevice, known: Callable[[str], list[Experience]], *, count: int, rounds: int = ROUNDS
+    ) -> None:
+        self._evaluator = evaluator
+        self._on_device = on_device
+        self._known = known
+        self._count = count
+        self._rounds = rounds
+
+    def hold(self, run: TaskRun) -> None:
+        """Name the winner of a task in its progress, or say there why there is none."""
+        final = self._outcome(run)
+        if isinstance(final, Failed):
+            run.progress = replace(run.progress, first_errors={**run.progress.first_errors, FINAL_ERROR: final.error[:_LONGEST_ERROR]})
+        else:
+            run.progress = replace(run.progress, final=final)
+
+    def _outcome(self, run: TaskRun) -> Final | Failed:
+        baseline = BASELINE if run.baseline_number is None else run.baseline_number
+        traces: dict[int, str] = {}
+        built: dict[int, Artifact] = {}
+        for number in [baseline, *run.finalists(self._count)]:
+            artifact = run.artifacts.get(number) or self._rebuilt(run, number, traces)
+            if isinstance(artifact, Artifact):
+                built[number] = artifact
+            elif number == baseline:
+                return artifact
+        times = _times(built, baseline, lambda artifacts: self._compare(run.kernel, artifacts))
+        return times if isinstance(times, Failed) else _final(times, baseline, self._rounds)
+
+    def _compare(self, kernel: str, artifacts: Sequence[Artifact]) -> list[list[float]] | Failed:
+        try:
+            return self._on_device(lambda: self._evaluator.compare(kernel, artifacts, rounds=self._rounds))
+        except (EnvironmentFault, Interrupted):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong with one task is told there
+            return Failed(RUN_ERROR, "".join(traceback.format_exception(error)))
+
+    def _rebuilt(self, run: TaskRun, number: int, traces: dict[int, str]) -> Artifact | Failed:
+        """A trial of an earlier search built again; one that cannot be replayed any more takes no part."""
+        if not traces:
+            traces.update({known.trial.number: known.trace for known in self._known(run.task.task)})
+        search, trace = run.search, traces.get(number, "")
+        if search is None or not (trace or number == run.baseline_number):
+            return Failed(REJECTED, f"Trial {number} has no trace to build it from.")
+        try:
+            return self._on_device(lambda: self._build(search.rebuild(trace)))
+        except (EnvironmentFault, Interrupted):
+            raise
+        except Exception as error:  # noqa: BLE001 - replaying a schedule may raise anything
+            return Failed(REJECTED, f"Trial {number} cannot be built again: {''.join(traceback.format_exception(error))}")
+
+    def _build(self, candidate: Candidate) -> Artifact | Failed:
+        for _, outcome in self._evaluator.build([candidate], stop=lambda: False):
+            return outcome
+        raise Interrupted("The search was stopped.")
+
+
+def _times(built: dict[int, Artifact], baseline: int, compare_artifacts: Compare) -> dict[int, list[float]] | Failed:
+    """Times of all; if one of them spoils it, of the baseline and the best one that can be measured beside it."""
+    others = [number for number in built if number != baseline]
+    contests = [[baseline, *others], *([baseline, number] for number in others if len(others) > 1), [baseline]]
+    failed = Failed(RUN_ERROR, "nothing was measured")
+    for contestants in contests:
+        times = compare_artifacts([built[number] for number in contestants])
+        if isinstance(times, Failed):
+            failed = times
+        elif len(times) == len(contestants) and all(make_sense(row) for row in times):
+            return dict(zip(contestants, times, strict=True))
+        else:
+            failed = Failed(RUN_ERROR, f"The measured times make no sense: {times!r:.300}.")
+    return failed
+
+
+def _final(times: dict[int, list[float]], baseline: int, rounds: int) -> Final:
+    before = spread(times[baseline])
+    others = [number for number in times if number != baseline]
+    if not others:
         why = "no trial was right and could be measured"
-        return Final(baseline, before.median, before.iqr, before.median, before.iqr, baseline, rounds, NOT_FASTER, why)
-    best = min(contestants[1:], key=lambda number: (spread(by_number[number]).median, number))
-    after = spread(by_number[best])
-    verdict = compare(by_number[baseline], by_number[best])
+        return Final(BASELINE, before.median, before.iqr, before.median, before.iqr, baseline, rounds, NOT_FASTER, why)
+    best = min(others, key=lambda number: (spread(times[number]).median, number))
+    after = spread(times[best])
+    verdict = compare(times[baseline], times[best])
     return Final(
-        winner=best if verdict.faster else baseline,
+        winner=best if verdict.faster else BASELINE,
         baseline_us=before.median,
         baseline_us_iqr=before.iqr,
         winner_us=after.median,

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed, TaskSearch
 from workbench.records.profile import Task
 from workbench.search.task_run import TaskRun
 from workbench.tuning_database import TuningRecord
+
+_HALT_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -44,17 +47,44 @@ class Round:
 
     Attributes:
         run: The task.
-        built: Candidates in the order in which they can be measured, then None.
-        work: Ends with the number of candidates, or raises what went wrong.
-        known_baseline: Set if the baseline was built for its outputs only.
+        count: How many candidates are asked for.
+        is_first: True if it is the baseline's.
+        known: All earlier trials of the task, in its first round.
+        halt: Set when no more of it is wanted.
+        candidates: What was proposed; complete when `work` has ended.
+        taken: How many of them were taken out of `built`.
+        built: Candidates in the order in which they were proposed, then None.
+        work: Ends when the producer has done its part, or raises what went wrong.
+        known_baseline: The baseline's library, if it was built for its outputs only.
         seconds: Time that producing took.
     """
 
     run: TaskRun
+    count: int
+    is_first: bool = False
+    known: Sequence[Experience] = ()
+    halt: threading.Event = field(default_factory=threading.Event)
+    candidates: list[Candidate] = field(default_factory=list)
+    taken: int = 0
     built: queue.SimpleQueue[Built | None] = field(default_factory=queue.SimpleQueue)
-    known_baseline: list[Artifact] = field(default_factory=list)
+    known_baseline: Artifact | None = None
     seconds: float = 0.0
-    work: Future[int] = field(default_factory=Future)
+    work: Future[None] = field(default_factory=Future)
+
+    def discard(self) -> list[Candidate]:
+        """Delete what was built and not taken, once `work` has ended; returns the candidates that were not taken."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                built = self.built.get_nowait()
+                if built is not None:
+                    discard(built.outcome)
+        return self.candidates[self.taken :]
+
+
+def discard(outcome: Artifact | Failed) -> None:
+    """Delete what building a candidate gave."""
+    if isinstance(outcome, Artifact):
+        outcome.path.unlink(missing_ok=True)
 
 
 class Producer:
@@ -70,33 +100,45 @@ class Producer:
         self._evaluator = evaluator
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="producer")
         self._halt = threading.Event()
+        self._last: Future[None] | None = None
 
-    def begin(self, run: TaskRun, start: Start) -> Round:
+    def begin(self, run: TaskRun, start: Start, known: Sequence[Experience]) -> Round:
         """The first round of a task: its baseline."""
-        return self._submit(Round(run), lambda round_: self._begin(round_, start))
+        return self._submit(Round(run, 1, is_first=True, known=known), lambda round_: self._begin(round_, start))
 
     def go_on(self, run: TaskRun, count: int) -> Round:
-        """A round of at most `count` new candidates."""
-        return self._submit(Round(run), lambda round_: self._propose(round_, count))
+        """A round of at most `count` candidates: those left over from a round that was cut short, then new ones."""
+        first, run.leftover = run.leftover[:count], run.leftover[count:]
+        return self._submit(Round(run, count, candidates=first), self._propose)
+
+    def halt(self) -> None:
+        """Ask for the end of all rounds, and wait a little for it: builders end in order if they can."""
+        self._halt.set()
+        if self._last is not None:
+            wait([self._last], _HALT_S)
 
     def close(self) -> None:
         """Stop producing; what was built is lost."""
         self._halt.set()
         self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _submit(self, round_: Round, make: Callable[[Round], int]) -> Round:
-        def work() -> int:
+    def _submit(self, round_: Round, make: Callable[[Round], None]) -> Round:
+        def work() -> None:
             started = time.perf_counter()
             try:
-                return make(round_)
+                if not self._halts(round_):
+                    make(round_)
             finally:
                 round_.seconds = time.perf_counter() - started
                 round_.built.put(None)
 
-        round_.work = self._thread.submit(work)
+        round_.work = self._last = self._thread.submit(work)
         return round_
 
-    def _begin(self, round_: Round, start: Start) -> int:
+    def _halts(self, round_: Round) -> bool:
+        return self._halt.is_set() or round_.halt.is_set()
+
+    def _begin(self, round_: Round, start: Start) -> None:
         run = round_.run
         search = self._prepare(run.task)
         if start.transferred:
@@ -105,26 +147,46 @@ class Producer:
             search.restore(start.known)
         baseline = search.baseline()
         run.search = search
-        for _, outcome in self._evaluator.build([baseline], stop=self._halt.is_set):
-            if start.has_baseline and isinstance(outcome, Artifact):
-                round_.known_baseline.append(outcome)
+        for built in self._build(round_, [baseline]):
+            if start.has_baseline and isinstance(built.outcome, Artifact):
+                round_.known_baseline = built.outcome
             else:
-                round_.built.put(Built(baseline, outcome))
-        return 1
+                round_.built.put(built)
 
-    def _propose(self, round_: Round, count: int) -> int:
+    def _propose(self, round_: Round) -> None:
         search = round_.run.search
         if search is None:
             raise RuntimeError("the task was never begun")
-        measured, round_.run.unlearned = round_.run.unlearned, []
-        if measured:
+        if measured := _taken(round_.run.unlearned):
             search.learn(measured)
-        candidates = list(search.propose(count))
+        wanted = round_.count - len(round_.candidates)
+        if wanted > 0 and not self._halts(round_):
+            round_.candidates.extend(search.propose(wanted))
+        for built in self._build(round_, round_.candidates):
+            round_.built.put(built)
+
+    def _build(self, round_: Round, candidates: Sequence[Candidate]) -> Iterator[Built]:
+        """Candidates as they are built, in their own order: the most promising first, the same each time."""
         waiting: dict[int, Built] = {}
         following = 0
-        for place, outcome in self._evaluator.build(candidates, stop=self._halt.is_set):
-            waiting[place] = Built(candidates[place], outcome)
-            while following in waiting:  # the most promising first, the same each time
-                round_.built.put(waiting.pop(following))
-                following += 1
-        return len(candidates)
+        try:
+            for place, outcome in self._evaluator.build(candidates, stop=lambda: self._halts(round_)):
+                waiting[place] = Built(candidates[place], outcome)
+                while following in waiting:
+                    yield waiting.pop(following)
+                    following += 1
+        finally:
+            for built in waiting.values():
+                discard(built.outcome)
+        lost = len(candidates) - following - len(waiting)
+        if lost and not self._halts(round_):
+            raise RuntimeError(f"{lost} of {len(candidates)} candidates were not built, and nothing says why")
+
+
+def _taken(entries: queue.SimpleQueue[tuple[str, float | None]]) -> list[tuple[str, float | None]]:
+    """All that is in a queue now."""
+    taken = []
+    with contextlib.suppress(queue.Empty):
+        while True:
+            taken.append(entries.get_nowait())
+    return taken

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import bisect
 import math
+import queue
 import statistics
 import time
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from workbench.engines.search_protocol import Artifact, Candidate, Experience, Failed, Measured, TaskSearch
 from workbench.records.profile import Task
 from workbench.records.trial import OK, RUN_ERROR, UNMEASURED, WRONG_RESULT, MeasureOptions, Trial
-from workbench.records.tuning import ENDED, SEARCHING, WAITING, TaskProgress
+from workbench.records.tuning import ENDED, TaskProgress
 from workbench.search.gain import Prospect
 
 _LONGEST_ERROR = 20_000
@@ -28,12 +32,14 @@ class TaskRun:
         history_us: Best time after each trial of comparable conditions.
         artifacts: Built libraries of the baseline and of the best trials, by trial number.
         times: Median of each comparable trial that is ok, by number.
+        ranking: The same as pairs of median and number, fastest first.
         baseline_number: Number of the trial that is the baseline under the present conditions.
         next_number: Number of the next trial.
         is_begun: True once its first round was asked for.
         has_reference: True once the outputs of its candidates can be compared.
-        tried: Candidates of this search, the baseline included.
-        unlearned: Fingerprints and times that the search was not told yet.
+        tried: Candidates of this search, the baseline not counted.
+        unlearned: Fingerprints and times that the search was not told yet; the one thing that both threads touch.
+        leftover: Candidates that were proposed and not measured, since their round was cut short; they come first in the next one.
     """
 
     task: Task
@@ -42,12 +48,14 @@ class TaskRun:
     history_us: list[float] = field(default_factory=list)
     artifacts: dict[int, Artifact] = field(default_factory=dict)
     times: dict[int, float] = field(default_factory=dict)
+    ranking: list[tuple[float, int]] = field(default_factory=list)
     baseline_number: int | None = None
     next_number: int = 0
     is_begun: bool = False
     has_reference: bool = False
     tried: int = 0
-    unlearned: list[tuple[str, float | None]] = field(default_factory=list)
+    unlearned: queue.SimpleQueue[tuple[str, float | None]] = field(default_factory=queue.SimpleQueue)
+    leftover: list[Candidate] = field(default_factory=list)
 
     @property
     def kernel(self) -> str:
@@ -68,35 +76,38 @@ class TaskRun:
         """What is known of it when the next trials are given away."""
         return Prospect(self.task.weight, self.present_us, self.history_us)
 
-    def restore(self, known: list[Experience], conditions: str) -> int:
-        """Take up earlier trials; returns how many of comparable conditions there are."""
+    def finalists(self, count: int) -> list[int]:
+        """Numbers of the best trials apart from the baseline, best first."""
+        return [number for _, number in self.ranking[: count + 1] if number != self.baseline_number][:count]
+
+    def restore(self, known: Sequence[Experience], conditions: str) -> list[Experience]:
+        """Take up earlier trials; returns those of comparable conditions."""
         same = [item for item in known if item.trial.conditions == conditions and item.trial.status != UNMEASURED]
+        self.history_us, self.times, self.ranking, self.baseline_number = [], {}, [], None
         for item in same:
             self._note(item.trial)
         self.next_number = max((item.trial.number for item in known), default=-1) + 1
-        best = min(self.times, key=lambda number: (self.times[number], number), default=None)
-        baseline = None if self.baseline_number is None else self.times.get(self.baseline_number)
-        final = self.progress.final if self.progress.conditions == conditions else None
+        failed = [item.trial for item in known if item.trial.status not in {OK, UNMEASURED}]
+        best_us, best = self.ranking[0] if self.ranking else (None, None)
         self.progress = replace(
             self.progress,
-            state=WAITING,
-            stopped_because="",
             trials=sum(item.trial.status != UNMEASURED for item in known),
-            baseline_us=baseline,
+            errors=dict(Counter(trial.status for trial in failed)),
+            first_errors={trial.status: trial.error for trial in reversed(failed)},
+            baseline_us=None if self.baseline_number is None else self.times.get(self.baseline_number),
             best=best,
-            best_us=None if best is None else self.times[best],
+            best_us=best_us,
             conditions=conditions,
-            final=final,
+            final=self.progress.final if self.progress.conditions == conditions else None,
         )
-        return len(same)
+        return same
 
     def take_note(self, trial: Trial) -> None:
         """Count a new trial."""
         self._note(trial)
         self.next_number = trial.number + 1
-        progress = replace(self.progress, state=SEARCHING) if self.progress.state == WAITING else self.progress
-        progress = replace(progress, trials=progress.trials + (trial.status != UNMEASURED))
-        if trial.status not in (OK, UNMEASURED):
+        progress = replace(self.progress, trials=self.progress.trials + (trial.status != UNMEASURED))
+        if trial.status not in {OK, UNMEASURED}:
             errors = {**progress.errors, trial.status: progress.errors.get(trial.status, 0) + 1}
             progress = replace(progress, errors=errors, first_errors={trial.status: trial.error, **progress.first_errors})
         if trial.number in self.times:
@@ -142,9 +153,15 @@ class TaskRun:
             self.baseline_number = trial.number
         if trial.time_us is not None:
             self.times[trial.number] = trial.time_us
+            bisect.insort(self.ranking, (trial.time_us, trial.number))
         if self.times:
             best = min(trial.time_us if trial.time_us is not None else math.inf, self.history_us[-1] if self.history_us else math.inf)
             self.history_us.append(best)
+
+
+def make_sense(times_us: Sequence[float]) -> bool:
+    """True if these can be measured times: some, all above zero, none longer than any timeout."""
+    return bool(times_us) and all(0.0 < time_us < _ABSURD_US for time_us in times_us)
 
 
 def _status(built: Artifact | Failed, outcome: Measured | Failed | None) -> tuple[str, str]:
@@ -164,6 +181,6 @@ def _status(built: Artifact | Failed, outcome: Measured | Failed | None) -> tupl
         )
     if not outcome.times_us:
         return UNMEASURED, ""
-    if not all(0.0 < time_us < _ABSURD_US for time_us in outcome.times_us):
+    if not make_sense(outcome.times_us):
         return RUN_ERROR, f"The measured times make no sense: {', '.join(f'{time_us:g} us' for time_us in outcome.times_us[:5])}."
     return OK, ""

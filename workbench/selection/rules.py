@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from workbench.errors import SelectionError
 from workbench.escaping import plain
+from workbench.records.number import real, whole
 from workbench.records.profile import Profile, Task
 from workbench.records.selection import SelectedTask, Selection
 from workbench.selection.heat import Heat
@@ -91,14 +92,15 @@ def _tunable(profile: Profile) -> tuple[Task, ...]:
 
 def _hottest_share(heat: Heat, candidates: tuple[Task, ...], share: float) -> tuple[tuple[Task, ...], str]:
     """The fewest hottest candidates that cover the share, or all of them, and the rule in words."""
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+    given = real(share)
+    if given is None or not 0 < given <= 1:
         raise SelectionError(f"The share {plain(str(share))} is not above 0 and at most 1.", "Write 0.8 for 80 %.")
     _check_yardstick(heat)
-    words = f"share {share:g}{_by_flop(heat)}"
+    words = f"share {given:g}{_by_flop(heat)}"
     covered = 0.0
     for count, task in enumerate(candidates, start=1):
         covered += heat.of[task.task]
-        if covered >= share * heat.total * (1 - _SLACK):
+        if covered >= given * heat.total * (1 - _SLACK):
             return candidates[:count], words
     which = f"all {len(candidates)} tasks" if len(candidates) > 1 else "the only task"
     return candidates, f"{words} (out of reach: {which} to choose from cover{'' if len(candidates) > 1 else 's'} {covered / heat.total:.3g})"
@@ -106,11 +108,12 @@ def _hottest_share(heat: Heat, candidates: tuple[Task, ...], share: float) -> tu
 
 def _hottest_few(heat: Heat, candidates: tuple[Task, ...], top: int) -> tuple[tuple[Task, ...], str]:
     """The `top` hottest candidates, and the rule in words."""
-    if isinstance(top, bool) or not isinstance(top, int) or top < 1:
+    count = whole(top)
+    if count is None or count < 1:
         raise SelectionError(f"The number of tasks {plain(str(top))} is not a positive whole number.", "Write 3 for the three hottest.")
     _check_yardstick(heat)
-    few = f" (there are only {len(candidates)} to choose from)" if top > len(candidates) else ""
-    return candidates[:top], f"top {top}{_by_flop(heat)}{few}"
+    few = f" (there are only {len(candidates)} to choose from)" if count > len(candidates) else ""
+    return candidates[:count], f"top {count}{_by_flop(heat)}{few}"
 
 
 def _by_flop(heat: Heat) -> str:

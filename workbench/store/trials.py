@@ -8,7 +8,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.records.trial import UNMEASURED, Trial
+from workbench.errors import EnvironmentFault
+from workbench.escaping import plain
+from workbench.records.trial import OK, UNMEASURED, Trial
 from workbench.records.tuning import TaskProgress
 from workbench.store import schema
 from workbench.store.connection import Connection
@@ -40,7 +42,7 @@ class TrialTable:
 
     def add(self, trial: Trial, trace: str, progress: TaskProgress) -> int:
         """Store a trial, its trace (JSON text; empty for a baseline) and the progress of its task together; returns its cursor."""
-        with self._connection.transaction() as sql:
+        with self._writing() as sql:
             cursor = sql.execute(
                 "INSERT INTO trials (task, number, record, trace) VALUES (?, ?, ?, ?)", (trial.task, trial.number, dumps(trial.to_dict()), trace)
             )
@@ -54,6 +56,12 @@ class TrialTable:
     def of_task(self, task: str) -> list[Trial]:
         """All trials of a task, oldest first."""
         return [stored.trial for stored in self._trials("SELECT trial, record FROM trials WHERE task = ? ORDER BY number", (task,))]
+
+    def with_traces(self, task: str) -> list[tuple[Trial, str]]:
+        """All trials of a task with their traces (JSON text; empty where there is none), oldest first."""
+        with self._reading():
+            found = self._rows("SELECT record, trace FROM trials WHERE task = ? ORDER BY number", (task,))
+            return [(Trial.from_dict(loads(text)), str(trace)) for text, trace in found]
 
     def trial(self, task: str, number: int) -> Trial | None:
         """One trial; None if there is none of that number."""
@@ -72,9 +80,15 @@ class TrialTable:
             counts = {str(task): int(number) for task, number in self._rows(_COUNTS, (UNMEASURED,))}
             return sum(counts.values()) if tasks is None else sum(counts.get(task, 0) for task in tasks)
 
+    def count_recordable(self) -> int:
+        """Number of trials that a record for stock TVM can be made of: measured, with a trace."""
+        with self._reading():
+            found = self._rows("SELECT count(*) FROM trials WHERE trace <> '' AND json_extract(record, '$.status') = ?", (OK,))
+            return int(found[0][0]) if found else 0
+
     def set_progress(self, progress: TaskProgress) -> None:
         """Store how far a task is."""
-        with self._connection.transaction():
+        with self._writing():
             self._set_progress(progress)
 
     def progress(self) -> list[TaskProgress]:
@@ -93,6 +107,14 @@ class TrialTable:
             "INSERT INTO searches (task, record) VALUES (?, ?) ON CONFLICT (task) DO UPDATE SET record = excluded.record",
             (progress.task, dumps(progress.to_dict())),
         )
+
+    def _writing(self) -> AbstractContextManager[sqlite3.Connection]:
+        if self._connection.version < schema.WITH_TRIALS:
+            raise EnvironmentFault(
+                f"The session in {plain(str(self._connection.path.parent), 120)} cannot be written, and is of a format without trials.",
+                "Copy it to a place that can be written.",
+            )
+        return self._connection.transaction()
 
     def _trials(self, query: str, arguments: tuple[Any, ...]) -> list[StoredTrial]:
         with self._reading():

@@ -22,6 +22,7 @@ from workbench.worker.jobs import Jobs
 from workbench.worker.service import Service
 
 _ENGINE = ("workbench.engines.relax.engine", "RelaxEngine")
+_PROCESSES = "workbench.engines.relax.search.processes"
 _CHUNK_BYTES = 65536
 
 
@@ -50,7 +51,7 @@ def main() -> int:
             service = Service(directory, first=options.first_command, front_gone=front_gone)
 
             def load() -> dict[str, Job]:
-                engine = _load_engine()
+                engine = _load_engine(search=_is_search(directory, options.first_command))
                 return Jobs(engine, start_s=time.perf_counter() - started, function=function, trust=options.trust).by_kind()
 
             service.run(load)
@@ -78,11 +79,22 @@ def _take_standard_input() -> int:
     return front
 
 
-def _load_engine() -> Engine:
-    """Import the engine; the only place that does, so that a front never loads TVM."""
+def _is_search(directory: SessionDirectory, number: int) -> bool:
+    """True if the worker was started for a search."""
+    with directory.store() as store:
+        return store.command(number).kind == "tune"
+
+
+def _load_engine(*, search: bool) -> Engine:
+    """Import the engine; the only place that does, so that a front never loads TVM.
+
+    Args:
+        search: True has the processes that build and measure load TVM at the same time.
+    """
     module, attribute = _ENGINE
     try:
-        return cast("Engine", getattr(importlib.import_module(module), attribute)())
+        nursery = importlib.import_module(_PROCESSES).new_nursery() if search else None
+        return cast("Engine", getattr(importlib.import_module(module), attribute)(nursery))
     except Exception as error:
         raise _EngineError from error
 

@@ -1,4 +1,4 @@
-"""What a worker can do for a front: profile a model, and hand out intermediate tensors."""
+"""What a worker can do for a front: profile a model, hand out intermediate tensors, search schedules, show them."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from workbench.records.tuning import TuneRequest
 from workbench.search.control import CONTROL_COMMANDS
 from workbench.store import FORMAT_VERSION
 from workbench.worker.context import Job, JobContext
+from workbench.worker.describe import describe, write_library
 from workbench.worker.tuning import refuse_control, tune
 
 
@@ -70,7 +71,14 @@ class Jobs:
 
     def by_kind(self) -> dict[str, Job]:
         """The jobs by the kind of command that asks for them."""
-        return {"profile": self.profile, "outputs": self.outputs, "tune": self.tune, **dict.fromkeys(CONTROL_COMMANDS, refuse_control)}
+        return {
+            "profile": self.profile,
+            "outputs": self.outputs,
+            "tune": self.tune,
+            "describe": self.describe,
+            "library": self.library,
+            **dict.fromkeys(CONTROL_COMMANDS, refuse_control),
+        }
 
     def profile(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
         """Import, lower, extract, measure, link, and store it all at once."""
@@ -188,6 +196,18 @@ class Jobs:
         self._check_front(arguments)
         self._load(context)
         return tune(self._engine, context, TuneRequest.from_dict(arguments), trust=self._trust)
+
+    def describe(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Show a trial as text."""
+        self._check_front(arguments)
+        self._load(context)
+        return describe(self._engine, context, arguments)
+
+    def library(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Build a trial into a library of the session."""
+        self._check_front(arguments)
+        self._load(context)
+        return write_library(self._engine, context, arguments, trust=self._trust)
 
     def _load(self, context: JobContext) -> ProfileRequest:
         """Have the engine hold the program that the store's profile was made of; returns what it was made for."""

@@ -20,6 +20,7 @@ from workbench.records.profile import Profile
 from workbench.records.target import TargetSpec
 from workbench.records.tuning import TuneRequest
 from workbench.search.control import Control
+from workbench.search.limits import check_request
 from workbench.search.loop import Search
 from workbench.search.recorder import Recorder
 from workbench.store import Store
@@ -43,10 +44,11 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
         As `workbench.search.loop.Search.run`.
 
     Raises:
-        InputError: The request names tasks or a space that there are not.
+        InputError: The request makes no sense, or names tasks or a space that there are not.
         EnvironmentFault: There is no device to measure on.
         Interrupted: The search was cancelled; all that was measured is stored.
     """
+    check_request(request)
     if request.schedule and not trust:
         raise ModelError(f"The schedule function {plain(request.schedule)} is code of yours that has to run.", "Allow it with --trust.")
     schedule = load_schedule(request.schedule) if request.schedule else None
@@ -71,7 +73,8 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
             prepare=lambda task: engine.search_task(task.name, space=request.space, seed=_seed(request.seed, task.task), schedule=schedule),
             evaluator=evaluator,
             recorder=recorder,
-            known=lambda task: _known(store, task),
+            known=lambda task: [Experience(trial, trace) for trial, trace in store.trials.with_traces(task)],
+            earlier=store.trials.progress_of,
             transferred=_transferred(request, target),
             control=Control(store, context.command, front_gone=context.front_gone),
             conditions=conditions,
@@ -98,10 +101,6 @@ def _check_fresh(store: Store, request: TuneRequest) -> None:
 
 def _count(store: Store, profile: Profile) -> int:
     return store.trials.count([task.task for task in profile.tasks])
-
-
-def _known(store: Store, task: str) -> list[Experience]:
-    return [Experience(trial, store.trials.trace(task, trial.number) or "") for trial in store.trials.of_task(task)]
 
 
 def _transferred(request: TuneRequest, target: TargetSpec) -> tuple[TuningRecord, ...]:

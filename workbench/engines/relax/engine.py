@@ -25,8 +25,10 @@ from workbench.engines.relax.search.task_search import RelaxTaskSearch
 from workbench.engines.relax.search_spaces import SearchSpace, make_space, user_space
 from workbench.engines.relax.space import prepare_intrinsics
 from workbench.engines.relax.targets import resolve_target, to_tvm
+from workbench.engines.relax.views import kernel_view, scheduled, write_library
 from workbench.engines.search_protocol import Evaluator, TaskSearch
 from workbench.errors import ModelError
+from workbench.isolation import Nursery
 from workbench.records.origin import Origin
 from workbench.records.profile import Kernel, KernelCall, Measurement
 from workbench.records.request import ModelSource
@@ -40,11 +42,16 @@ _NAMES_OF_HERE = next((names for names in _SAME_ARCHITECTURE if platform.machine
 
 
 class RelaxEngine:
-    """Implements `workbench.engines.protocol.Engine`."""
+    """Implements `workbench.engines.protocol.Engine`.
+
+    Args:
+        nursery: Started in advance for the first evaluator; see `workbench.engines.relax.search.processes`.
+    """
 
     name = "relax"
 
-    def __init__(self) -> None:
+    def __init__(self, nursery: Nursery | None = None) -> None:
+        self._nursery = nursery
         self._program: Program | None = None
         self._lowered: Lowered | None = None
         self._target: TargetSpec | None = None
@@ -126,6 +133,7 @@ class RelaxEngine:
     def evaluator(self, options: MeasureOptions, *, scratch: Path, builders: int | None, seed: int) -> Evaluator:
         """What builds and measures candidates for the model's target."""
         lowered, target = self._ready()
+        nursery, self._nursery = self._nursery, None
 
         def facts(kernel: str) -> KernelFacts:
             function = lowered.module[kernel]
@@ -142,7 +150,19 @@ class RelaxEngine:
             seed=seed,
             unmeasurable=_missing_device(target, options.device),
             host=resolve_target("cpu", threads=physical_cores()),
+            nursery=nursery,
         )
+
+    def view(self, kernel: str, trace: str, view: str, *, expected: str = "") -> str:
+        """What a recorded schedule makes of a kernel, as text."""
+        lowered, target = self._ready()
+        return kernel_view(lowered.module[kernel], to_tvm(target), trace, view, expected=expected)
+
+    def write_library(self, kernel: str, trace: str, path: Path, *, expected: str = "", trust: bool = False) -> None:
+        """Compile a kernel with a recorded schedule into a library."""
+        lowered, target = self._ready()
+        function = lowered.module[kernel]
+        write_library(scheduled(function, to_tvm(target), trace, expected=expected), function, path, name=kernel, trust=trust)
 
     def save(self, directory: Path) -> None:
         """Write the lowered model."""

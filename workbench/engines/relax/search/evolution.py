@@ -10,10 +10,10 @@ import numpy as np
 from workbench.engines.relax.search.cost_model import CostModel
 from workbench.engines.relax.search.sampling import Sample, Sampler
 
-_INITIAL = 64
-_FRESH = 16
+_INITIAL = 48
+_FRESH = 8
 _GENERATIONS = 2
-_CHILDREN = 32
+_CHILDREN = 24
 _PARENTS = 32
 _KEPT = 192
 _RANDOM_SHARE = 0.1

@@ -22,6 +22,7 @@ from tvm.s_tir.schedule import Trace
 
 from workbench.engines.relax.search.cost_model import summary
 from workbench.engines.relax.search_spaces import SearchSpace
+from workbench.errors import ModelError
 
 _SEED_LIMIT = 2**31 - 2
 
@@ -109,6 +110,8 @@ class Sampler(Replayer):
             module, target=target, space_generator=space.generator, task_name="main", num_threads=1, rand_state=1
         )
         self.schedules = list(self._context.generate_design_space())
+        if not self.schedules:
+            raise ModelError("The search space holds no schedule of the kernel.", "Let the schedule function schedule it, or use another space.")
         self.sketches = [schedule.trace for schedule in self.schedules]
         self._postprocessors = list(space.generator.postprocs)
         self._mutators = list(space.generator.mutator_probs.items())

@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 
 import tvm
+import tvm_ffi
 from tvm.s_tir.meta_schedule.database import Workload
+from tvm.s_tir.meta_schedule.space_generator import ScheduleFn
 
 from workbench.engines.relax.build import with_default_schedules
 from workbench.engines.relax.search.cost_model import CostModel
@@ -19,11 +21,14 @@ from workbench.engines.relax.space import design_size
 from workbench.engines.search_protocol import Candidate, Experience
 from workbench.errors import InternalError
 from workbench.escaping import plain
+from workbench.records.trial import DEVICE_LOST, UNMEASURED
 from workbench.tuning_database import TuningRecord, decisions
 
 _MOST_RESTORED = 1024
 _MOST_OF_OWN = 16
 _MOST_OF_ANOTHER = 128
+_SAY_NOTHING = (UNMEASURED, DEVICE_LOST)
+_LAYOUT_CHANGE = "meta_schedule.layout_rewrite_preproc"  # stock TVM times such a schedule without the change
 _LAYOUT_ATTRIBUTE = "layout_free_buffers"  # would let a schedule change the layout of the kernel's arguments
 
 
@@ -43,7 +48,7 @@ class RelaxTaskSearch:
         target: What it is for.
         make_space: Makes the search space: one for each task, since a space keeps what it learned of its kernel.
         seed: Seed of everything random.
-        threads: Threads that replay schedules and fit the cost model.
+        threads: Threads that replay schedules.
     """
 
     def __init__(
@@ -51,11 +56,14 @@ class RelaxTaskSearch:
     ) -> None:
         self._module = as_main(function)
         self._target = target
-        self._sampler = Sampler(self._module, target, make_space(), threads=threads)
-        self._model = CostModel(seed=seed, threads=threads)
+        space = make_space()
+        self._origin = "user" if isinstance(space.generator, ScheduleFn) else "search"
+        self._sampler = Sampler(self._module, target, space, threads=threads)
+        self._model = CostModel(seed=seed)
         self._evolution = Evolution(self._sampler, self._model, seed=seed)
         self._proposed: dict[str, Sample] = {}
         self._inherited: list[Sample] = []
+        self._is_known_to_work = False  # some schedule was valid
         self.space_size: int | None = design_size(self._sampler.schedules, self._module)
         structural_hash, module_text = Workload(self._module).as_json()
         self.workload = (str(structural_hash), str(module_text))
@@ -66,25 +74,30 @@ class RelaxTaskSearch:
     def baseline(self) -> Candidate:
         """The untuned kernel; on a GPU with dlight's default schedule."""
         module = with_default_schedules(self._module, self._target)
-        return Candidate(trace="", fingerprint=fingerprint(module), origin="baseline", program=_program(module), reference=_program(self._module))
+        key = fingerprint(module)
+        self._evolution.forbid(key)
+        return Candidate(trace="", fingerprint=key, origin="baseline", program=_program(module), reference=_program(self._module))
 
     def propose(self, count: int) -> tuple[Candidate, ...]:
         """Candidates of the evolution."""
         started = time.perf_counter()
-        inherited = [sample for sample in self._inherited[:count] if self._evolution.is_new(sample.fingerprint)]
-        del self._inherited[:count]
-        for sample in inherited:
-            self._evolution.forbid(sample.fingerprint)
+        inherited: list[Sample] = []
+        while self._inherited and len(inherited) < count:
+            sample = self._inherited.pop(0)
+            if self._evolution.is_new(sample.fingerprint):
+                self._evolution.forbid(sample.fingerprint)
+                inherited.append(sample)
         samples = self._evolution.propose(count - len(inherited)) if len(inherited) < count else []
-        if not samples and not inherited and not self._proposed:
-            reasons = self._sampler.rejections
+        reasons = self._sampler.rejections
+        self._is_known_to_work = self._is_known_to_work or bool(samples or inherited)
+        if reasons and not self._is_known_to_work:
             raise InternalError(f"The search space gave no valid schedule: {plain(_most_frequent(reasons), 300)}.")
         seconds = (time.perf_counter() - started) / max(len(samples), 1)
         for sample in (*inherited, *samples):
             self._proposed[sample.fingerprint] = sample
         return (
             *(_candidate(sample, "transfer", search_s=0.0) for sample in inherited),
-            *(_candidate(sample, "search", search_s=seconds) for sample in samples),
+            *(_candidate(sample, self._origin, search_s=seconds) for sample in samples),
         )
 
     def learn(self, times_us: Sequence[tuple[str, float | None]]) -> None:
@@ -108,8 +121,11 @@ class RelaxTaskSearch:
         restored = 0
         for sample, experience in zip(samples, useful, strict=True):
             if sample is not None:
-                restored += 1
-                self._take_note(sample, experience.trial.time_us)
+                self._evolution.forbid(sample.fingerprint)
+                self._is_known_to_work = True
+                if experience.trial.status not in _SAY_NOTHING:
+                    restored += 1
+                    self._take_note(sample, experience.trial.time_us)
         self._model.fit()
         return restored
 
@@ -120,15 +136,17 @@ class RelaxTaskSearch:
             if record.time_us is not None:
                 by_workload.setdefault(record.workload.module, []).append(record)
         used = 0
-        for module, found in by_workload.items():
+        for found in by_workload.values():
             fastest = sorted(found, key=lambda record: record.time_us or math.inf)
-            if module == self.workload[1]:
-                samples = [
-                    sample for sample in self._sampler.replayed([record.trace_json for record in fastest[:_MOST_OF_OWN]]) if sample is not None
-                ]
+            module = _loaded(fastest[0])
+            if module is None:
+                continue
+            if _is_same_kernel(module["main"], self._module["main"]):
+                traces = [record.trace_json for record in fastest if _LAYOUT_CHANGE not in record.trace_json]
+                samples = [sample for sample in self._sampler.replayed(traces[:_MOST_OF_OWN]) if sample is not None]
                 self._inherited.extend(samples)
             else:
-                samples = self._transfer_speeds(fastest[:_MOST_OF_ANOTHER])
+                samples = self._transfer_speeds(module, fastest[:_MOST_OF_ANOTHER])
             used += len(samples)
         self._model.fit()
         return used
@@ -140,22 +158,36 @@ class RelaxTaskSearch:
         sample = self._sampler.replayed([trace])[0]
         if sample is None:
             raise InternalError("A recorded schedule does not fit the kernel any more.", "Search the task again.")
-        return _candidate(sample, "search", search_s=0.0)
+        return _candidate(sample, self._origin, search_s=0.0)
 
     def _take_note(self, sample: Sample, time_us: float | None) -> None:
         self._model.add(sample.features, time_us)
         if time_us is not None:
             self._evolution.add_elite(sample.trace, time_us)
 
-    def _transfer_speeds(self, records: Sequence[TuningRecord]) -> list[Sample]:
+    def _transfer_speeds(self, module: tvm.IRModule, records: Sequence[TuningRecord]) -> list[Sample]:
         """Show the cost model another kernel's schedules and their speeds beside the fastest of them."""
-        replayer = Replayer(Workload.from_json([records[0].workload.structural_hash, records[0].workload.module]).mod, self._target)
+        replayer = Replayer(module, self._target)
         pairs = [(replayer.replay(record.trace_json), record.time_us or math.inf) for record in records]
         known = [(sample, time_us) for sample, time_us in pairs if sample is not None]
         if known:
             best = min(time_us for _, time_us in known)
             self._model.transfer([sample.features for sample, _ in known], [best / time_us for _, time_us in known])
         return [sample for sample, _ in known]
+
+
+def _loaded(record: TuningRecord) -> tvm.IRModule | None:
+    """The kernel of a record, as ``main``; None if it is none that can be read."""
+    try:
+        module = Workload.from_json([record.workload.structural_hash, record.workload.module]).mod
+        return module if isinstance(module["main"], tvm.tirx.PrimFunc) else None
+    except Exception:  # noqa: BLE001 - a workload from anywhere may raise anything
+        return None
+
+
+def _is_same_kernel(function: tvm.tirx.PrimFunc, other: tvm.tirx.PrimFunc) -> bool:
+    """True if both compute the same, whatever their attributes say of fusion and layouts."""
+    return bool(tvm_ffi.structural_equal(*(tvm.tirx.PrimFunc(one.params, one.body, one.ret_type) for one in (function, other))))
 
 
 def _candidate(sample: Sample, origin: str, *, search_s: float) -> Candidate:

@@ -1,0 +1,395 @@
+"""The search of one kernel proposes valid, distinct schedules, the same ones for the same seed and times, and goes on where another one ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+from tvm import te, topi
+from tvm.s_tir import meta_schedule
+
+from workbench.engines.relax.engine import RelaxEngine
+from workbench.engines.relax.kernels import untunable_reason
+from workbench.engines.relax.search.task_search import RelaxTaskSearch, as_main
+from workbench.engines.relax.search_spaces import SearchSpace, make_space, user_space
+from workbench.engines.relax.space import space_size
+from workbench.engines.relax.targets import resolve_target, to_tvm
+from workbench.engines.search_protocol import Candidate, Experience
+from workbench.errors import InternalError
+from workbench.models import resolve_model
+from workbench.records.trial import BUILD_ERROR, OK, UNMEASURED, WRONG_RESULT, Trial
+from workbench.tuning_database import TuningRecord, Workload
+
+CPU = to_tvm(resolve_target("cpu", threads=2))
+VNNI = to_tvm(resolve_target('{"kind": "llvm", "mcpu": "cascadelake", "num-cores": 2}', threads=2))
+pytestmark = pytest.mark.tvm
+
+
+def matmul(size: int = 64) -> list[Any]:
+    a, b = te.placeholder((size, size), name="a"), te.placeholder((size, size), name="b")
+    return [a, b, topi.matmul(a, b)]
+
+
+def conv2d() -> list[Any]:
+    data, weight = te.placeholder((1, 16, 14, 14), name="data"), te.placeholder((16, 16, 3, 3), name="weight")
+    return [data, weight, topi.nn.conv2d_nchw(data, weight, 1, 1, 1)]
+
+
+def softmax() -> list[Any]:
+    data = te.placeholder((6, 300), name="data")
+    return [data, topi.nn.softmax(data)]
+
+
+def int8_matmul() -> list[Any]:
+    a, b = te.placeholder((64, 64), "uint8", name="a"), te.placeholder((64, 64), "int8", name="b")
+    k = te.reduce_axis((0, 64), name="k")
+    return [a, b, te.compute((64, 64), lambda i, j: te.sum(a[i, k].astype("int32") * b[j, k].astype("int32"), axis=k), name="c")]
+
+
+def add(size: int = 4) -> list[Any]:
+    a = te.placeholder((size,), name="a")
+    return [a, te.compute((size,), lambda i: a[i] + 1.0, name="b")]
+
+
+def function_of(tensors: Sequence[Any]) -> Any:
+    return te.create_prim_func(list(tensors))
+
+
+def search(
+    tensors: Sequence[Any], *, seed: int = 0, threads: int = 1, target: Any = CPU, make: Callable[[], SearchSpace] | None = None
+) -> RelaxTaskSearch:
+    return RelaxTaskSearch(function_of(tensors), target, make or (lambda: make_space("default", target)), seed=seed, threads=threads)
+
+
+def time_of(candidate: Candidate) -> float:
+    """A made-up time, the same one for the same candidate."""
+    return 10.0 + int(candidate.fingerprint, 16) % 1000
+
+
+def trial(candidate: Candidate, number: int, *, status: str = OK, time_us: float | None = 7.0) -> Trial:
+    times = (time_us,) if status == OK and time_us is not None else ()
+    return Trial("task", number, status, "", candidate.fingerprint, "search", "", times, 1, 0.0, 0.0, 0.0, None, None, 0.0)
+
+
+def record(task: RelaxTaskSearch, candidate: Candidate, time_us: float) -> TuningRecord:
+    return TuningRecord(Workload(*task.workload), candidate.trace, (time_us / 1e6,), "null", "null", 1)
+
+
+def compiled(program: bytes, target: Any) -> Any:
+    return tvm.compile(tvm.ir.load_json(program.decode()), target=target)
+
+
+def test_the_baseline_is_the_kernel_as_it_is() -> None:
+    task = search(matmul())
+    baseline = task.baseline()
+    assert (baseline.trace, baseline.origin, baseline.decisions) == ("", "baseline", ())
+    assert baseline.program == baseline.reference
+    assert tvm_ffi.structural_equal(tvm.ir.load_json(baseline.program.decode()), as_main(function_of(matmul())))
+    assert task.rebuild("").fingerprint == baseline.fingerprint
+
+
+@pytest.mark.parametrize("make", [matmul, conv2d, softmax])
+def test_proposals_are_distinct_never_repeated_and_compute_the_kernel(make: Callable[[], list[Any]]) -> None:
+    task = search(make())
+    random = np.random.default_rng(0)
+    tensors = make()
+    inputs = [tvm.runtime.tensor(random.standard_normal([int(size) for size in tensor.shape]).astype(str(tensor.dtype))) for tensor in tensors[:-1]]
+    shape = [int(size) for size in tensors[-1].shape]
+
+    def run(program: bytes) -> Any:
+        out = tvm.runtime.tensor(np.full(shape, np.nan, "float32"))
+        compiled(program, CPU)["main"](*inputs, out)
+        return out.numpy()
+
+    baseline = task.baseline()
+    expected = run(baseline.program)
+    seen = {baseline.fingerprint}
+    for _ in range(3):
+        candidates = task.propose(6)
+        assert len(candidates) == 6
+        fingerprints = {candidate.fingerprint for candidate in candidates}
+        assert len(fingerprints) == 6
+        assert not fingerprints & seen
+        seen |= fingerprints
+        for candidate in candidates[:2]:
+            assert candidate.origin == "search"
+            assert candidate.decisions
+            assert candidate.search_s > 0
+            np.testing.assert_allclose(run(candidate.program), expected, rtol=1e-4, atol=1e-4)
+        task.learn([(candidate.fingerprint, time_of(candidate)) for candidate in candidates])
+
+
+def test_integer_kernels_are_tensorized_where_the_processor_has_the_instructions() -> None:
+    task = search(int8_matmul(), target=VNNI)
+    candidates = task.propose(4)
+    assert all("vpdpbusd" in str(tvm.ir.load_json(candidate.program.decode())) for candidate in candidates)
+    assert task.rebuild(candidates[0].trace).fingerprint == candidates[0].fingerprint
+
+
+@pytest.mark.xfail(reason="TVM 0.27 vectorizes the loop around the intrinsic, and calls it with the signature of an older LLVM", strict=True)
+def test_tensorized_kernels_can_be_built() -> None:
+    compiled(search(int8_matmul(), target=VNNI).propose(1)[0].program, VNNI)
+
+
+def test_integer_kernels_can_be_built_without_tensorization() -> None:
+    for candidate in search(int8_matmul(), target=VNNI, make=lambda: make_space("plain", VNNI)).propose(3):
+        compiled(candidate.program, VNNI)
+
+
+def rounds_of(threads: int, *, seed: int = 3) -> list[str]:
+    task = search(matmul(32), seed=seed, threads=threads)
+    found = []
+    for _ in range(3):
+        candidates = task.propose(8)
+        task.learn([(candidate.fingerprint, None if index == 3 else time_of(candidate)) for index, candidate in enumerate(candidates)])
+        found.extend(candidate.fingerprint for candidate in candidates)
+    return found
+
+
+def test_equal_seeds_and_times_give_equal_candidates_whatever_the_number_of_threads() -> None:
+    first = rounds_of(1)
+    assert len(set(first)) == 24
+    assert rounds_of(1) == first
+    assert rounds_of(2) == first
+    assert rounds_of(2) == first
+    assert rounds_of(1, seed=4) != first
+
+
+def test_a_trace_gives_the_same_candidate_in_another_search() -> None:
+    first = search(conv2d(), seed=1)
+    for candidate in first.propose(5):
+        again = search(conv2d(), seed=2).rebuild(candidate.trace)
+        assert (again.fingerprint, again.trace, again.program) == (candidate.fingerprint, candidate.trace, candidate.program)
+
+
+def test_a_trace_that_does_not_fit_is_an_error_that_says_what_to_do() -> None:
+    task = search(softmax())
+    for trace in (search(conv2d()).propose(1)[0].trace, "[]", "nonsense"):
+        with pytest.raises(InternalError, match="does not fit the kernel") as caught:
+            task.rebuild(trace)
+        assert caught.value.remedy == "Search the task again."
+
+
+def test_what_was_restored_is_never_proposed_again_and_teaches_the_model() -> None:
+    first = search(matmul(16), seed=5)
+    candidates = first.propose(24)
+    known = [Experience(trial(candidate, number + 1, time_us=time_of(candidate)), candidate.trace) for number, candidate in enumerate(candidates)]
+    second = search(matmul(16), seed=5)
+    assert second.restore(known) == 24
+    assert second._model.is_fitted  # noqa: SLF001 - what it knows shows nowhere else
+    fingerprints = {candidate.fingerprint for candidate in candidates}
+    assert fingerprints.isdisjoint(candidate.fingerprint for _ in range(4) for candidate in second.propose(16))
+
+
+def test_damaged_traces_are_skipped_and_yet_not_proposed_again() -> None:
+    candidates = search(matmul(16)).propose(8)
+    known = [Experience(trial(candidate, number), "[[], " if number % 2 else candidate.trace) for number, candidate in enumerate(candidates)]
+    task = search(matmul(16))
+    assert task.restore([*known, Experience(trial(candidates[0], 99, status=BUILD_ERROR), "")]) == 4
+    assert {candidate.fingerprint for candidate in candidates}.isdisjoint(candidate.fingerprint for candidate in task.propose(16))
+
+
+def test_failures_teach_the_model_and_trials_without_a_measurement_do_not() -> None:
+    candidates = search(matmul(16)).propose(9)
+    statuses = [OK, WRONG_RESULT, BUILD_ERROR, *[UNMEASURED] * 6]
+    known = [
+        Experience(trial(candidate, number, status=status), candidate.trace)
+        for number, (candidate, status) in enumerate(zip(candidates, statuses, strict=True))
+    ]
+    task = search(matmul(16))
+    assert task.restore(known) == 3
+    assert not task._model.is_fitted  # noqa: SLF001 - what it knows shows nowhere else
+
+
+def test_records_of_the_same_kernel_are_proposed_first_and_once() -> None:
+    first = search(matmul(16), seed=6)
+    candidates = first.propose(4)
+    records = [record(first, candidate, 4.0 - index) for index, candidate in enumerate(candidates)]
+    task = search(matmul(16), seed=7)
+    assert task.transfer([*records, *records, record(first, candidates[0], float("1e16"))]) == 8
+    proposed = task.propose(6)
+    assert [candidate.fingerprint for candidate in proposed[:4]] == [candidate.fingerprint for candidate in reversed(candidates)]
+    assert [candidate.origin for candidate in proposed] == ["transfer"] * 4 + ["search"] * 2
+    assert len({candidate.fingerprint for candidate in proposed}) == 6
+    task.learn([(candidate.fingerprint, time_of(candidate)) for candidate in proposed])
+    assert {candidate.fingerprint for candidate in candidates}.isdisjoint(candidate.fingerprint for candidate in task.propose(16))
+
+
+def test_a_restored_trial_is_not_proposed_as_a_transferred_one() -> None:
+    first = search(matmul(16), seed=6)
+    (candidate,) = first.propose(1)
+    task = search(matmul(16), seed=7)
+    task.transfer([record(first, candidate, 1.0)])
+    task.restore([Experience(trial(candidate, 1), candidate.trace)])
+    assert candidate.fingerprint not in {other.fingerprint for other in task.propose(4)}
+
+
+def test_records_of_other_kernels_are_learned_from_only() -> None:
+    other = search(matmul(24), seed=6)
+    candidates = other.propose(12)
+    task = search(matmul(16), seed=7)
+    assert task.transfer([record(other, candidate, time_of(candidate)) for candidate in candidates]) == 12
+    assert task._model.is_fitted  # noqa: SLF001 - what it knows shows nowhere else
+    proposed = task.propose(8)
+    assert {candidate.origin for candidate in proposed} == {"search"}
+
+
+def test_records_that_stock_tvm_wrote_for_the_same_kernel_are_proposed_unless_they_change_layouts(tmp_path: Path) -> None:
+    data, weight = te.placeholder((1, 8, 8, 8), name="data"), te.placeholder((3, 3, 8, 16), name="weight")
+    function = function_of([data, weight, topi.nn.conv2d_nhwc(data, weight, 1, 1, 1)])
+    stock = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+    assert "layout_free_buffers" in stock["main"].attrs
+    task = RelaxTaskSearch(function, CPU, lambda: make_space("default", CPU), seed=0, threads=1)
+    workload = Workload(*map(str, meta_schedule.database.Workload(stock).as_json()))
+    assert workload.module != task.workload[1]
+    generator = meta_schedule.space_generator.PostOrderApply(sch_rules="from-target", postprocs="from-target", mutator_probs="from-target")
+    context = meta_schedule.TuneContext(stock, target=CPU, space_generator=generator, num_threads=1, rand_state=1)
+    records, moved = [], 0
+    for schedule in context.generate_design_space():
+        if all(postproc.apply(schedule) for postproc in generator.postprocs):
+            trace = json.dumps(schedule.trace.as_json(), default=lambda number: number.value)
+            moved += "layout_rewrite_preproc" in trace
+            records.append(TuningRecord(workload, trace, (1e-6,), "null", "null", 1))
+    assert moved > 0
+    kept = RelaxTaskSearch(function, CPU, lambda: make_space("default", CPU), seed=1, threads=1).propose(3)
+    records.extend(TuningRecord(workload, candidate.trace, (2e-6,), "null", "null", 1) for candidate in kept)
+    assert task.transfer(records) == len(records) - moved
+    transferred = [candidate for candidate in task.propose(len(records)) if candidate.origin == "transfer"]
+    assert {candidate.fingerprint for candidate in kept} <= {candidate.fingerprint for candidate in transferred}
+
+
+def test_records_that_cannot_be_read_are_no_use_and_do_no_harm() -> None:
+    task = search(matmul(16))
+    good = task.workload
+    damaged = [
+        TuningRecord(Workload("0", "bm9uc2Vuc2U="), "[[], []]", (1e-6,), "null", "null", 1),
+        TuningRecord(Workload(*good), "[[], ", (1e-6,), "null", "null", 2),
+        TuningRecord(Workload(*good), '[[["NoSuchInstruction", [], [], []]], []]', (1e-6,), "null", "null", 3),
+        TuningRecord(Workload(*good), "[[], []]", None, "null", "null", 4),
+    ]
+    assert task.transfer(damaged) == 0
+    assert len(task.propose(2)) == 2
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_space_that_is_exhausted_yields_nothing_more(size: int) -> None:
+    task = search(add(size))
+    task.baseline()
+    seen: list[str] = []
+    for _ in range(40):
+        candidates = task.propose(32)
+        if not candidates:
+            break
+        seen.extend(candidate.fingerprint for candidate in candidates)
+        task.learn([(candidate.fingerprint, time_of(candidate)) for candidate in candidates])
+    assert task.propose(8) == ()
+    assert len(seen) == len(set(seen))
+    assert task.space_size is not None
+    assert len(seen) <= task.space_size
+    again = search(add(size))
+    again.baseline()
+    traced = RelaxTaskSearch(function_of(add(size)), CPU, lambda: make_space("default", CPU), seed=0, threads=1)
+    assert again.restore([Experience(trial(candidate, 1), candidate.trace) for candidate in traced.propose(len(seen))]) == len(seen)
+    assert again.propose(8) == ()
+
+
+def test_a_space_without_a_valid_schedule_says_why() -> None:
+    def too_many_threads(schedule: Any) -> None:
+        outer, inner = schedule.split(schedule.get_loops(schedule.get_sblock("b"))[0], [None, 2500])
+        schedule.bind(outer, "blockIdx.x")
+        schedule.bind(inner, "threadIdx.x")
+
+    target = to_tvm(resolve_target("cuda:sm_90", threads=2))
+    with pytest.raises(InternalError, match="gave no valid schedule: VerifyGPUCode"):
+        search(add(5000), target=target, make=lambda: user_space(too_many_threads, target)).propose(4)
+
+
+def test_a_schedule_function_of_the_users_own_is_a_space_with_a_size() -> None:
+    def tile(schedule: Any) -> None:
+        block = schedule.get_sblock("T_matmul") if "T_matmul" in str(schedule.mod) else schedule.get_sblock("b")
+        loop = schedule.get_loops(block)[0]
+        schedule.split(loop, schedule.sample_perfect_tile(loop, n=2, max_innermost_factor=64))
+
+    task = search(add(64), make=lambda: user_space(tile, CPU))
+    assert task.space_size == 7
+    baseline = task.baseline()
+    candidates = task.propose(16)
+    assert {candidate.origin for candidate in candidates} == {"user"}
+    assert len({candidate.fingerprint for candidate in candidates} | {baseline.fingerprint}) == len(candidates) + 1
+    assert all(candidate.decisions[0].startswith("tile ") for candidate in candidates)
+    task.learn([(candidate.fingerprint, time_of(candidate)) for candidate in candidates])
+    assert task.propose(4) == ()
+
+
+@pytest.fixture
+def engine() -> RelaxEngine:
+    made = RelaxEngine()
+    made.import_model(resolve_model("matmul", args=(16, 16, 16)), seed=0, function=None)
+    made.lower(made.resolve_target("cpu", threads=2), layout="keep", fusion=True, on_progress=lambda phase, share: None)
+    return made
+
+
+def test_the_engine_takes_a_schedule_function_and_what_it_raises_comes_out(engine: RelaxEngine) -> None:
+    (name,) = (kernel.name for kernel in engine.extract_tasks(on_progress=lambda phase, share: None))
+
+    def parallel(schedule: Any) -> Any:
+        schedule.parallel(schedule.get_loops(schedule.get_sblock("matmul"))[0])
+        return schedule
+
+    task = engine.search_task(name, space="default", seed=0, schedule=parallel)
+    (candidate,) = task.propose(4)
+    assert "parallel" in str(tvm.ir.load_json(candidate.program.decode()))
+    assert task.propose(4) == ()
+
+    def broken(schedule: Any) -> None:
+        raise LookupError("no block of this name")
+
+    with pytest.raises(RuntimeError, match="no block of this name"):
+        engine.search_task(name, space="default", seed=0, schedule=broken)
+
+
+@pytest.mark.parametrize("make", [matmul, conv2d, int8_matmul])
+def test_workload_arguments_and_size_are_those_of_stock_tvm(make: Callable[[], list[Any]], tmp_path: Path) -> None:
+    target = CPU if make is not int8_matmul else VNNI
+    task = search(make(), target=target)
+    (candidate,) = task.propose(1)
+    database = meta_schedule.database.JSONDatabase(work_dir=str(tmp_path))
+    module = as_main(function_of(make()))
+    workload = database.commit_workload(module)
+    schedule = tvm.s_tir.Schedule(module)
+    tvm.s_tir.schedule.Trace.apply_json_to_schedule(json.loads(candidate.trace), schedule)
+    arguments = meta_schedule.arg_info.ArgInfo.from_entry_func(module, remove_preproc=True)
+    database.commit_tuning_record(meta_schedule.database.TuningRecord(schedule.trace, workload, [1e-6], target, arguments))
+    assert json.loads((tmp_path / "database_workload.json").read_text(encoding="utf-8")) == list(task.workload)
+    _, (trace, _, _, args_info) = json.loads((tmp_path / "database_tuning_record.json").read_text(encoding="utf-8"))
+    assert json.loads(candidate.trace) == trace
+    assert args_info == task.arguments
+    assert task.space_size == space_size(module["main"], target)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
+def test_kernels_of_every_kind_in_the_bundled_models_can_be_proposed_and_built(name: str) -> None:
+    engine = RelaxEngine()
+    engine.import_model(resolve_model(name), seed=0, function=None)
+    engine.lower(engine.resolve_target("cpu", threads=2), layout="keep", fusion=True, on_progress=lambda phase, share: None)
+    lowered = engine._ready()[0]  # noqa: SLF001 - extracting all tasks takes longer than the test
+    kinds: dict[str, str] = {}
+    for call in lowered.calls:
+        kinds.setdefault(call.kernel.rstrip("0123456789"), call.kernel)
+    assert len(kinds) >= 4
+    for kernel in sorted(kinds.values()):
+        if untunable_reason(lowered.module[kernel]):
+            continue
+        task = engine.search_task(kernel, space="default", seed=0)
+        task.baseline()
+        candidates = task.propose(1)
+        for candidate in candidates:
+            compiled(candidate.program, CPU)
+        assert candidates or task.space_size == 1, kernel

@@ -1,0 +1,229 @@
+"""`workbench tune` for real, on small kernels with small budgets: exit codes, JSON, resuming, stopping, and what a killed command leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from workbench.session import SessionDirectory
+from workbench.store import Store
+
+HANG_S = 120
+STOP_S = 5.0
+KILLED_S = 3.0
+ENDLESS = ("--per-task", "100000", "--flat-after", "0")
+PROMISED = {"task", "name", "baseline_us", "best_us", "trials", "errors", "verified", "stopped_because"}
+
+Answer = subprocess.CompletedProcess[str]
+Call = Callable[..., Answer]
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "workbench.cli.main", *arguments]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> Call:
+    """Runs the command line in a process of its own, in a folder of its own."""
+
+    def run(*arguments: str) -> Answer:
+        return subprocess.run(
+            command(*arguments),
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=HANG_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A session with a profile of a small matrix product, and nothing else."""
+    folder = tmp_path_factory.mktemp("profiled")
+    arguments = ("profile", "matmul", "--args", "[64, 64, 64]", "--target", "cpu", "--threads", "2", "--repeat", "2", "--session", "s", "-q")
+    subprocess.run(command(*arguments), cwd=folder, env=environment(), check=True, capture_output=True, timeout=HANG_S)
+    return folder / "s"
+
+
+@pytest.fixture
+def session(profiled: Path, tmp_path: Path, call: Call) -> SessionDirectory:
+    """The same session, ready to be tuned."""
+    shutil.copytree(profiled, tmp_path / "s")
+    assert call("select", "--session", "s", "--top", "1").returncode == 0
+    return SessionDirectory.open(tmp_path / "s")
+
+
+@pytest.fixture
+def begin(session: SessionDirectory, tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts a search and returns while it measures."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            command("tune", "--session", "s", *arguments), cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        started.append(process)
+        with session.store() as store:
+            wait_for(lambda: store.trials.count() > 3 or process.poll() is not None, HANG_S)
+        assert process.poll() is None, process.communicate()
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def wait_for(condition: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"did not happen within {seconds:g} s"
+        time.sleep(0.02)
+
+
+def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those that still run; a zombie does not."""
+    return [process for process in processes if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+
+
+def trials_of(session: SessionDirectory) -> int:
+    with Store(session.database) as store:
+        return store.trials.count()
+
+
+def is_one_sentence_with_a_remedy(answer: Answer) -> bool:
+    said = [line for line in answer.stderr.splitlines() if not line.startswith(" ")]  # progress is indented
+    return len(said) == 1 and said[0].startswith("workbench: ") and said[0].isprintable() and said[0].rstrip(".").count(". ") >= 1
+
+
+def test_a_search_gives_json_that_a_second_one_goes_on_from(session: SessionDirectory, call: Call) -> None:
+    answer = call("tune", "--session", "s", "--per-task", "10", "--json", "-")
+    assert answer.returncode == 0, answer.stderr
+    values = json.loads(answer.stdout)
+    (task,) = values["tasks"]
+    assert set(task) >= PROMISED
+    assert (values["trials"], task["trials"], task["verified"]) == (10, 10, True)
+    assert task["best_us"] <= task["baseline_us"]
+    assert 0 < values["seconds"] < HANG_S
+    assert [line for line in answer.stderr.splitlines() if not line.startswith(" ")] == []
+
+    refused = call("tune", "--session", "s", "--per-task", "14")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert is_one_sentence_with_a_remedy(refused), refused.stderr
+    assert "--resume" in refused.stderr
+    assert trials_of(session) == 10
+
+    more = call("tune", "--session", "s", "--per-task", "14", "--resume", "--json", "more.json", "-q")
+    assert (more.returncode, more.stderr) == (0, "")
+    assert json.loads((session.path.parent / "more.json").read_text())["trials"] == trials_of(session) == 14
+    assert "forecast of the whole model" in more.stdout
+    listed = json.loads(call("tasks", "--session", "s", "--json", "-").stdout)["tasks"]
+    assert [(item["state"], item["trials"], item["best_us"] is not None) for item in listed] == [("finished", 14, True)]
+
+
+def test_without_a_selection_nothing_is_searched(profiled: Path, tmp_path: Path, call: Call) -> None:
+    shutil.copytree(profiled, tmp_path / "s")
+    answer = call("tune", "--session", "s")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert is_one_sentence_with_a_remedy(answer), answer.stderr
+    assert "workbench select --share 0.8" in answer.stderr
+
+
+def test_seconds_end_a_search_in_time_with_a_verdict(session: SessionDirectory, call: Call) -> None:
+    answer = call("tune", "--session", "s", "--seconds", "2", "--flat-after", "0", "--json", "-")
+    assert answer.returncode == 0, answer.stderr
+    values = json.loads(answer.stdout)
+    assert values["stopped_because"] == "the budget of 2 s is used up"
+    assert values["tasks"][0]["verdict"] is not None
+    assert 2.0 <= values["seconds"] < 12.0
+    assert values["trials"] == trials_of(session) > 1
+
+
+def test_a_dry_run_builds_and_measures_nothing(session: SessionDirectory, call: Call) -> None:
+    answer = call("tune", "--session", "s", "--dry-run", "3", "--json", "-")
+    assert answer.returncode == 0, answer.stderr
+    (task,) = json.loads(answer.stdout)["tasks"]
+    assert (task["baseline_us"], task["best_us"], task["winner"]) == (None, None, None)
+    with session.store() as store:
+        assert [stored.trial.status for stored in store.trials.since(0)] == ["unmeasured"] * 4
+
+
+def test_what_the_worker_refuses_is_one_sentence(session: SessionDirectory, call: Call) -> None:
+    for options, named in ((("--space", "nonsense\x1b[31m"), "nonsense"), (("--transfer", "nowhere"), "nowhere")):
+        answer = call("tune", "--session", "s", "--per-task", "2", *options)
+        assert (answer.returncode, answer.stdout) == (2, ""), answer.stderr
+        assert is_one_sentence_with_a_remedy(answer), answer.stderr
+        assert named in answer.stderr
+    assert trials_of(session) == 0
+
+
+def test_without_a_device_nothing_can_be_measured(tmp_path: Path, call: Call) -> None:
+    profiled = call("profile", "matmul", "--args", "[64, 64, 64]", "--target", "cuda:sm_90", "--session", "c", "--json", "-")
+    if json.loads(profiled.stdout)["measured"]:
+        pytest.skip("there is a CUDA device here")
+    assert call("select", "--session", "c", "--top", "1").returncode == 0
+    answer = call("tune", "--session", "c", "--per-task", "2")
+    assert (answer.returncode, answer.stdout) == (3, "")
+    assert is_one_sentence_with_a_remedy(answer), answer.stderr
+    assert "no CUDA device here" in answer.stderr
+    assert "--dry-run" in answer.stderr
+
+
+def test_control_c_ends_a_search_in_time_and_keeps_what_was_measured(
+    session: SessionDirectory, begin: Callable[..., subprocess.Popen[str]], call: Call
+) -> None:
+    process = begin(*ENDLESS)
+    family = psutil.Process(process.pid).children(recursive=True)
+    assert family
+    stored = trials_of(session)
+    process.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    out, err = process.communicate(timeout=HANG_S)
+    assert time.monotonic() - started < STOP_S
+    assert (process.returncode, out) == (130, "")
+    assert is_one_sentence_with_a_remedy(subprocess.CompletedProcess([], 130, out, err)), err
+    assert "--resume" in err
+    assert alive(family) == []
+    assert not session.is_served()
+    kept = trials_of(session)
+    assert kept >= stored
+    more = call("tune", "--session", "s", "--per-task", str(kept + 2), "--resume", "--json", "-")
+    assert more.returncode == 0, more.stderr
+    assert json.loads(more.stdout)["trials"] == kept + 2
+
+
+def test_a_killed_command_takes_its_worker_and_builders_along(session: SessionDirectory, begin: Callable[..., subprocess.Popen[str]]) -> None:
+    process = begin(*ENDLESS)
+    family = psutil.Process(process.pid).children(recursive=True)
+    assert len(family) > 1
+    process.kill()
+    process.communicate()
+    wait_for(lambda: not alive(family), KILLED_S)
+    stored = trials_of(session)
+    assert stored > 3
+    assert numbers(session) == list(range(stored))
+
+
+def numbers(session: SessionDirectory) -> list[Any]:
+    with session.store() as store:
+        return [stored.trial.number for stored in store.trials.since(0)]

@@ -1,0 +1,463 @@
+"""`workbench tune` without TVM: options, the figures of a running search, its tables at every width, and what `workbench tasks` says of it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console, RenderableType
+
+from workbench.api.search import summary
+from workbench.cli.main import main
+from workbench.cli.tune_figures import model_forecast_us
+from workbench.cli.tune_progress import TuneProgress, live_table, sparkline
+from workbench.cli.tune_state import SearchState
+from workbench.cli.tune_table import tune_table
+from workbench.cli.tune_words import PlainLines, duration, standing
+from workbench.links import build_profile
+from workbench.records.command import Event
+from workbench.records.profile import CallTime, Kernel, KernelCall, Measurement, Profile, TensorShape
+from workbench.records.selection import SelectedTask
+from workbench.records.trial import Trial
+from workbench.records.tuning import FASTER, NOT_FASTER, Final, SearchBudget, TaskProgress, TuneRequest
+from workbench.session import SessionDirectory
+
+HOSTILE = "\x1b[31m<b>" + "x" * 200 + "\u202e畳み込み"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a call of the command line gave."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
+    """Runs the command line in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> Answer:
+        try:
+            code = main(arguments)
+        except SystemExit as exit_:  # argparse's way
+            code = int(exit_.code or 0)
+        return Answer(code, *capsys.readouterr())
+
+    return run
+
+
+class Clock:
+    """Seconds that a test turns on."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def make_profile(names: list[str] | None = None) -> Profile:
+    """Rows of 40, 30, 20 us and a whole run of 100 us."""
+    names = names or ["conv", "dense", "conv"]
+    tensor = TensorShape((1, 8), "float32")
+    calls = tuple(CallTime(40.0 - 10.0 * index, 0.5, 10) for index in range(len(names)))
+    return build_profile(
+        model="net",
+        engine="relax",
+        target="llvm",
+        kernels=[Kernel(name, name, ("conv2d",), (tensor,), (tensor,), 1000, 1000) for name in dict.fromkeys(names)],
+        calls=[KernelCall(name, ()) for name in names],
+        measurement=Measurement(calls, None, (), CallTime(100.0, 1.0, 10), 0.1, 2),
+        builtin_origins=[],
+        notes=["random weights"],
+    )
+
+
+PROFILE = make_profile()
+CONV, DENSE = PROFILE.tasks
+
+
+def request(**changes: Any) -> TuneRequest:
+    tasks = tuple(SelectedTask(task.task, task.name) for task in PROFILE.tasks)
+    return replace(TuneRequest(tasks, SearchBudget(per_task=17)), **changes)
+
+
+def trial(number: int, *, task: str = CONV.task, time_us: float | None = 10.0, status: str = "ok", error: str = "") -> Trial:
+    origin = "baseline" if number == 0 else "search"
+    times = () if time_us is None or status != "ok" else (time_us,)
+    return Trial(task, number, status, error, f"{number:x}", origin, "c", times, 1, 0.1, 0.1, 0.1, None, None, 0.0)
+
+
+def final(verdict: str, why: str, *, winner: int = 7, used_us: float = 10.0) -> Final:
+    return Final(winner, 20.0, 0.1, used_us, 0.1, 7, 11, verdict, why)
+
+
+def conv(**changes: Any) -> TaskProgress:
+    return replace(TaskProgress(CONV.task, "conv", 2, state="searching", trials=9, baseline_us=20.0, best=7, best_us=10.0), **changes)
+
+
+def dense(**changes: Any) -> TaskProgress:
+    return replace(TaskProgress(DENSE.task, "dense", 1), **changes)
+
+
+def state(clock: Clock, tasks: list[TaskProgress], trials: list[Trial], *, known: list[Trial] | None = None, **changes: Any) -> SearchState:
+    """A search that has begun a hundred seconds ago."""
+    made = SearchState(request(**changes), PROFILE, clock=clock)
+    made.take_known(known or [])
+    made.on_event(Event(1, 0.0, "progress", {"phase": "prepare: conv"}))
+    clock.now += 10.0
+    made.take(trials, tasks)
+    return made
+
+
+def shown(renderable: RenderableType, *, width: int = 200, encoding: str = "utf-8", terminal: bool = False) -> str:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding, newline="\n")
+    console = Console(file=stream, width=width, force_terminal=terminal, color_system="standard" if terminal else None, highlight=False)
+    console.print(renderable)
+    stream.flush()
+    return raw.getvalue().decode(encoding)
+
+
+def result(*tasks: TaskProgress) -> dict[str, Any]:
+    return summary({"trials": 9, "seconds": 65.0, "stopped_because": "all tasks have ended", "tasks": [task.to_dict() for task in tasks]})
+
+
+# the command
+
+
+BAD = [
+    ("--trials", "0"),
+    ("--trials", "x"),
+    ("--seconds", "0"),
+    ("--seconds", "nan"),
+    ("--seconds", "-3"),
+    ("--per-task", "1.5"),
+    ("--flat-after", "-1"),
+    ("--seed", "-1"),
+    ("--dry-run", "0"),
+    ("--repeat", "0"),
+    ("--min-repeat-ms", "inf"),
+    ("--timeout", "1e99"),
+    ("--device", "-1"),
+    ("--builders", "\x1b[31m"),
+    ("--schedule", "mine:layout"),
+    ("--nonsense",),
+]
+
+
+@pytest.mark.parametrize("options", BAD)
+def test_a_bad_option_is_one_sentence_with_a_remedy(options: tuple[str, ...], session: SessionDirectory, call: Callable[..., Answer]) -> None:
+    answer = call("tune", "--session", str(session.path), *options)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("workbench: ")
+    assert answer.err.count("\n") == 1
+    assert answer.err.strip().isprintable()
+    assert options[0].lstrip("-") in answer.err
+
+
+def test_without_a_selection_it_says_how_to_make_one(session: SessionDirectory, call: Callable[..., Answer]) -> None:
+    answer = call("tune", "--session", str(session.path))
+    assert (answer.code, answer.out) == (2, "")
+    assert "workbench select --share 0.8" in answer.err
+    assert not session.is_served()
+
+
+def test_without_a_session_it_says_how_to_make_one(call: Callable[..., Answer]) -> None:
+    answer = call("tune")
+    assert (answer.code, answer.out) == (2, "")
+    assert "workbench profile" in answer.err
+
+
+def test_tasks_tell_how_far_their_search_is(session: SessionDirectory, call: Callable[..., Answer]) -> None:
+    place = ("--session", str(session.path))
+    before = json.loads(call("tasks", *place, "--json", "-").out)["tasks"]
+    assert {(task["state"], task["best_us"], task["trials"]) for task in before} == {(None, None, 0)}
+    assert "State" not in call("tasks", *place).out
+    task = before[0]["task"]
+    with session.store() as store:
+        store.trials.add(
+            trial(0, task=task, time_us=20.0), "", TaskProgress(task, "conv2d", 2, "searching", trials=1, baseline_us=20.0, best_us=20.0)
+        )
+        done = TaskProgress(task, "conv2d", 2, "finished", trials=2, baseline_us=20.0, best_us=10.0, final=final(FASTER, "", used_us=11.0))
+        store.trials.add(trial(1, task=task), "[]", done)
+    after = json.loads(call("tasks", *place, "--json", "-").out)["tasks"]
+    assert [(item["state"], item["best_us"], item["trials"]) for item in after] == [("finished", 11.0, 2), (None, None, 0), (None, None, 0)]
+    assert [{**item, "state": None, "best_us": None, "trials": 0} for item in after] == before
+    heading, _, first, *_ = call("tasks", *place).out.splitlines()
+    assert {"State", "Best(us)"} <= set(heading.split())
+    assert {"finished", "11.00"} <= set(first.split())
+
+
+# figures
+
+
+def test_the_forecast_takes_off_what_each_call_saves_and_never_more_than_its_share_of_the_rows() -> None:
+    assert model_forecast_us(PROFILE, []) == 100.0
+    assert model_forecast_us(PROFILE, [conv(), dense()]) == pytest.approx(100.0 - 2 * 10.0)
+    assert model_forecast_us(PROFILE, [conv(baseline_us=10.0, best_us=20.0)]) == 100.0
+    assert model_forecast_us(PROFILE, [conv(baseline_us=1e6, best_us=0.25e6)]) == pytest.approx(100.0 - 0.75 * 60.0)
+    assert model_forecast_us(PROFILE, [conv(final=final(NOT_FASTER, "", winner=0))]) == 100.0
+    assert model_forecast_us(replace(PROFILE, total_us=None), [conv()]) is None
+
+
+def test_the_rate_counts_the_trials_of_this_search_and_gives_the_time_left() -> None:
+    known = [trial(number, task=DENSE.task) for number in range(3)]
+    tasks = [conv(trials=5), dense(trials=3)]
+    snapshot = state(Clock(), tasks, [trial(number) for number in range(5)], known=known).snapshot()
+    assert (snapshot.trials, snapshot.rate, snapshot.seconds) == (8, 0.5, 10.0)
+    assert snapshot.left_s == pytest.approx((12 + 14) / 0.5)
+    seconds = SearchBudget(per_task=17, seconds=30.0)
+    assert state(Clock(), tasks, [trial(0)], known=known, budget=seconds).snapshot().left_s == pytest.approx(20.0)
+    trials = SearchBudget(trials=10)
+    assert state(Clock(), tasks, [trial(0), trial(1)], known=known, budget=trials).snapshot().left_s == pytest.approx(5 / 0.2)
+    assert state(Clock(), tasks, [trial(0)], budget=SearchBudget()).snapshot().left_s is None
+
+
+def test_states_of_an_earlier_search_are_not_shown_as_those_of_this_one() -> None:
+    made = SearchState(request(resume=True), PROFILE, clock=Clock())
+    made.take([], [conv(state="finished", stopped_because="flat")])
+    assert [(task.state, task.stopped_because) for task in made.snapshot().tasks] == [("waiting", "")]
+    assert PlainLines().of(made.snapshot()) == []
+
+
+def test_only_the_tasks_of_the_search_are_shown_in_the_order_of_the_selection() -> None:
+    other = TaskProgress("other", "other", 1, state="finished")
+    assert [task.name for task in state(Clock(), [other, dense(), conv()], []).snapshot().tasks] == ["conv", "dense"]
+
+
+def test_a_first_batch_that_fails_entirely_is_told_once_with_the_first_line() -> None:
+    clock = Clock()
+    failed = [trial(number, status="build_error", error=f"\n error {HOSTILE} {number}\nmore") for number in range(1, 17)]
+    made = state(clock, [conv(trials=10)], [trial(0), *failed[:9]])
+    assert made.snapshot().failed_batches == ()
+    made.take(failed[9:], [conv(trials=17)])
+    made.take([], [conv(trials=17)])
+    (words,) = made.snapshot().failed_batches
+    assert words.startswith("conv: 16 of 16 failed: build_error: error \\x1b[31m<b>xxx")
+    lines = PlainLines()
+    assert sum(words in lines.of(made.snapshot()) for _ in range(3)) == 1
+
+
+def test_a_first_batch_of_several_failures_names_each_class_and_one_success_is_none() -> None:
+    failed = [trial(1, status="run_error", error="crash"), *[trial(number, status="build_error", error="no rule") for number in (2, 3)]]
+    (words,) = state(Clock(), [conv(state="finished")], failed).snapshot().failed_batches
+    assert words == "conv: 3 of 3 failed: 2 build_error: no rule; 1 run_error: crash"
+    assert state(Clock(), [conv(state="finished")], [*failed, trial(4)]).snapshot().failed_batches == ()
+    assert state(Clock(), [conv(state="finished")], [*failed, trial(4, status="unmeasured")]).snapshot().failed_batches == ()
+
+
+def test_silence_is_told_with_what_is_being_done() -> None:
+    clock = Clock()
+    made = state(clock, [conv()], [trial(0)])
+    clock.now += 29.0
+    assert standing(made.snapshot())[1] == "preparing conv"
+    clock.now += 5.0
+    made.on_event(Event(2, 0.0, "progress", {"phase": f"search: {HOSTILE}"}))
+    words = standing(made.snapshot())[1]
+    assert words.startswith("no trial for 34 s: generating and building candidates of \\x1b[31m")
+    assert words.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.4, "0 s"), (34.2, "34 s"), (125.0, "2 min 05 s"), (3599.6, "1 h 00 min"), (11_400.0, "3 h 10 min")]
+)
+def test_durations_are_short(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+@pytest.mark.parametrize("values", [[], [5.0], [5.0, 0.0], [float(number) for number in range(100, 0, -1)]])
+def test_a_sparkline_is_short_and_ends_with_the_last_value(values: list[float]) -> None:
+    line = sparkline(values, signs="01234567")
+    assert len(line) == min(len(values), 12)
+    assert line == "".join(sorted(line, reverse=True))
+    assert not values or line[-1] == ("7" if len(values) == 1 else "0")
+
+
+# tables
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 200])
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_the_live_table_fits_every_terminal(width: int, encoding: str) -> None:
+    tasks = [conv(name=HOSTILE, errors={"build_error": 3, "wrong_result": 1}), dense()]
+    text = shown(live_table(state(Clock(), tasks, [trial(0, time_us=20.0), trial(1)]).snapshot(), most_tasks=9), width=width, encoding=encoding)
+    assert all(len(line) <= width for line in text.splitlines())
+    assert all(sign.isprintable() or sign == "\n" for sign in text)
+    assert encoding == "utf-8" or text.isascii()
+    assert "no room" not in text
+    assert width < 60 or {"2.00x", "10.00", "9/17"} <= set(text.split())
+    assert width < 120 or ("3 build, 1 wrong" in text and "searching" in text and ("█▅" in text or "#~" in text))
+
+
+def test_the_live_table_says_where_the_search_stands() -> None:
+    text = shown(live_table(state(Clock(), [conv(), dense()], [trial(0, time_us=20.0), trial(1)]).snapshot(), most_tasks=9))
+    assert "2 trials, 0.2 a second; 10 s spent, 2 min 05 s left" in text
+    assert "forecast of the model: 100.00 to 80.00 us (1.25x)" in text
+
+
+def test_no_colour_is_shown_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = state(Clock(), [conv(), dense()], []).snapshot()
+    assert "\x1b[32m" in shown(live_table(snapshot, most_tasks=9), terminal=True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[32m" not in shown(live_table(snapshot, most_tasks=9), terminal=True)
+
+
+def test_tasks_that_are_searched_come_first_where_room_is_short() -> None:
+    text = shown(live_table(state(Clock(), [conv(state="finished"), dense(state="searching")], []).snapshot(), most_tasks=1))
+    assert "dense" in text
+    assert "conv " not in text
+    assert "1 more tasks" in text
+
+
+def test_plain_lines_tell_the_start_and_end_of_a_task_and_little_else() -> None:
+    clock, lines = Clock(), PlainLines()
+    made = state(clock, [conv(), dense()], [trial(0)])
+    assert lines.of(made.snapshot()) == ["conv: begins"]
+    told = []
+    for _ in range(60):
+        clock.now += 0.2
+        told += lines.of(made.snapshot())
+    assert len(told) == 2
+    assert told[0].startswith("1 trials, 0.1 a second; ")
+    made.take([], [conv(state="finished", stopped_because="flat", errors={"run_error": 2}), dense(state="failed", stopped_because="bad")])
+    assert lines.of(made.snapshot()) == [
+        "conv: finished after 9 trials, 20.00 to 10.00 us (2.00x), failed: 2 run: flat",
+        "dense: begins",
+        "dense: failed after 0 trials: bad",
+    ]
+    assert lines.of(made.snapshot()) == []
+
+
+def test_progress_on_no_terminal_is_indented_lines_and_quiet_is_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    for quiet in (False, True):
+        with TuneProgress(request(), PROFILE, [], quiet=quiet) as progress:
+            progress.on_event(Event(1, 0.0, "progress", {"phase": "prepare: conv"}))
+            progress.update([trial(0)], [conv(name=HOSTILE)])
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert (err == "") == quiet
+    with TuneProgress(request(), PROFILE, [], quiet=False) as progress:
+        progress.on_event(Event(1, 0.0, "progress", {"phase": "prepare: conv"}))
+        progress.update([], [conv(name=HOSTILE)])
+    line = capsys.readouterr().err
+    assert line.startswith("  ")
+    assert line.rstrip("\n").isprintable()
+
+
+def test_the_final_table_shows_before_and_after_with_verdicts_totals_and_the_forecast() -> None:
+    tasks = [
+        conv(state="finished", stopped_because="flat", final=final(FASTER, "2.00x +- 0.10 as fast: 20.0 to 10.0 us"), best_us=9.0),
+        dense(state="finished", baseline_us=20.0, best_us=19.0, final=final(NOT_FASTER, "no difference beyond the noise: 20.0 to 19.9 us", winner=0)),
+    ]
+    text = shown(tune_table(result(*tasks), tasks, PROFILE))
+    heading, _, first, second, *rest = text.splitlines()
+    assert heading.split() == ["Task", "Weight", "Baseline(us)", "Best(us)", "Gain", "Trials", "Verdict", "Stopped", "because"]
+    assert [cell.strip() for cell in first.split("  ") if cell.strip()] == ["conv", "2", "20.00", "10.00", "2.00x", "9", "2.00x +- 0.10", "flat"]
+    assert "20.00     20.00  1.00x       0  keeps the baseline: no difference beyond the noise" in second
+    assert rest[0] == "3 calls of these kernels: 60.00 to 40.00 us (1.50x)"
+    assert rest[1] == "forecast of the whole model: 100.00 to 80.00 us (1.25x)"
+    assert rest[2] == "9 trials of these tasks, 1 min 05 s: all tasks have ended"
+    assert "note: random weights" in rest
+
+
+def test_failures_are_told_by_class_with_the_first_text_and_wrong_results_by_task() -> None:
+    errors = {"build_error": 3, "wrong_result": 1}
+    tasks = [
+        conv(errors=errors, first_errors={"build_error": f"{HOSTILE}\nmore", "wrong_result": "3 of 8 elements differ."}),
+        dense(state="failed", stopped_because="the untuned kernel has no time", errors=errors, first_errors={"wrong_result": "all differ."}),
+    ]
+    lines = shown(tune_table(result(*tasks), tasks, PROFILE), width=300, encoding="ascii").splitlines()
+    assert any(line.startswith("6 build_error, the first in conv: \\x1b[31m<b>") for line in lines)
+    assert "1 wrong_result in conv: 3 of 8 elements differ." in lines
+    assert "1 wrong_result in dense: all differ." in lines
+    assert "dense failed: the untuned kernel has no time" in lines
+    assert all(line.isascii() and line.isprintable() for line in lines)
+
+
+@pytest.mark.parametrize("width", [20, 60, 80, 120])
+def test_the_final_table_fits_every_terminal_and_says_what_it_leaves_out(width: int) -> None:
+    tasks = [conv(name=HOSTILE, final=final(FASTER, "2.00x +- 0.10 as fast: 20.0 to 10.0 us")), dense()]
+    text = shown(tune_table(result(*tasks), tasks, PROFILE), width=width)
+    assert all(len(line) <= width for line in text.splitlines())
+    assert width < 60 or {"10.00", "2.00x", "+-"} <= set(text.split())
+    assert width > 60 or "--csv" not in text
+    assert width > 60 or "no room for" in text
+
+
+def test_a_search_without_times_has_no_totals() -> None:
+    tasks = [conv(baseline_us=None, best=None, best_us=None, state="finished"), dense()]
+    text = shown(tune_table(result(*tasks), tasks, PROFILE))
+    assert "calls of these kernels" not in text
+    assert "forecast" not in text
+    assert "not measured" in text
+
+
+def test_the_json_form_of_a_search_has_what_is_promised() -> None:
+    values = result(conv(errors={"run_error": 2}, final=final(FASTER, "why")), dense())
+    assert {"trials", "seconds", "tasks"} <= set(values)
+    promised = {"task", "name", "baseline_us", "best_us", "trials", "errors", "verified", "stopped_because"}
+    assert all(promised <= set(task) for task in values["tasks"])
+    assert (values["tasks"][0]["baseline_us"], values["tasks"][0]["best_us"], values["tasks"][0]["errors"]) == (20.0, 10.0, {"run_error": 2})
+    assert json.loads(json.dumps(values, allow_nan=False)) == values
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what was written to it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_the_table_is_drawn_and_taken_away_unless_the_search_was_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    for is_ended in (False, True):
+        screen = Terminal()
+        monkeypatch.setattr("sys.stderr", screen)
+        with contextlib.suppress(KeyboardInterrupt), TuneProgress(request(), PROFILE, [], quiet=False) as progress:
+            progress.on_event(Event(1, 0.0, "progress", {"phase": "prepare: conv"}))
+            progress.update([trial(0)], [conv(), dense()])
+            drawn = screen.getvalue()
+            assert "2.00x" in drawn
+            assert "1 trials" in drawn
+            if is_ended:
+                raise KeyboardInterrupt
+        after = screen.getvalue()[len(drawn) :]
+        assert ("\x1b[1A\x1b[2K" in after) == (not is_ended or "2.00x" in after)
+        assert "\x1b[?25h" in after  # the cursor is back
+
+
+def test_a_terminal_that_can_draw_nothing_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    with TuneProgress(request(), PROFILE, [], quiet=False) as progress:
+        progress.on_event(Event(1, 0.0, "progress", {"phase": "prepare: conv"}))
+        progress.update([trial(0)], [conv()])
+    assert screen.getvalue().endswith(" s  conv: begins\n")
+    assert "\x1b" not in screen.getvalue()
+
+
+def test_a_reader_that_is_gone_does_not_end_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = []
+
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            attempts.append(text)
+            raise BrokenPipeError
+
+    monkeypatch.setattr("sys.stderr", Gone())
+    with TuneProgress(request(), PROFILE, [], quiet=False) as progress:
+        progress.on_event(Event(1, 0.0, "progress", {"phase": "prepare: conv"}))
+        for _ in range(3):
+            progress.update([], [conv()])
+    assert len(attempts) == 1

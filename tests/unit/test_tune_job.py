@@ -1,0 +1,215 @@
+"""The search as a job of the worker, with an engine that is none: what is refused, what is kept, and what the manifest says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.search_fakes import HANG_S, TARGET, Bench, FakeEvaluator, FakeTaskSearch, look_for_commands_always
+from workbench.engines.protocol import Engine
+from workbench.errors import EnvironmentFault, InputError, Interrupted, ModelError, SessionError
+from workbench.records.selection import SelectedTask
+from workbench.records.target import TargetSpec
+from workbench.records.trial import MeasureOptions
+from workbench.records.tuning import SearchBudget, TaskProgress, TuneRequest
+from workbench.session import SessionDirectory
+from workbench.tuning_database import read_database
+from workbench.worker.context import JobContext
+from workbench.worker.tuning import refuse_control, tune
+
+REFUSED_NUMBERS: list[Any] = [0, -1, True, 1.5, "3", float("nan"), float("inf"), 10**30]
+
+
+class FakeEngine:
+    """As much of an engine as a search needs."""
+
+    name = "fake"
+
+    def __init__(self, bench: Bench, *, unmeasurable: str = "") -> None:
+        self.bench = bench
+        self.unmeasurable = unmeasurable
+        self.seeds: list[int] = []
+        self.scratch: list[Path] = []
+
+    def versions(self) -> dict[str, str]:
+        return {"tvm": "0.0"}
+
+    def evaluator(self, options: MeasureOptions, *, scratch: Path, builders: int | None, seed: int) -> FakeEvaluator:
+        self.scratch.append(scratch)
+        return FakeEvaluator(self.bench, scratch, unmeasurable=self.unmeasurable)
+
+    def search_task(self, name: str, *, space: str, seed: int, schedule: Any) -> FakeTaskSearch:
+        self.seeds.append(seed)
+        return FakeTaskSearch(self.bench, name)
+
+
+class Job:
+    """Runs the job in a session."""
+
+    def __init__(self, directory: SessionDirectory, engine: FakeEngine) -> None:
+        self.directory = directory
+        self.engine = engine
+
+    def request(self, *kernels: str, **changes: Any) -> TuneRequest:
+        with self.directory.store() as store:
+            profile = store.profile()
+        assert profile is not None
+        names = {task.name: task.task for task in profile.tasks}
+        tasks = tuple(SelectedTask(names[kernel], kernel) for kernel in kernels or names)
+        return TuneRequest(tasks, **{"budget": SearchBudget(per_task=4), **changes})
+
+    def run(self, request: TuneRequest, *, trust: bool = False) -> dict[str, Any]:
+        with self.directory.store() as store:
+            number = store.add_command("tune", {})
+            store.take_command()
+            engine: Any = self.engine
+            checked: Engine = engine
+            context = JobContext(self.directory, store, number, lambda phase, share: None, lambda: False)
+            return tune(checked, context, request, trust=trust)
+
+    def manifest(self) -> dict[str, Any]:
+        with self.directory.store() as store:
+            return store.manifest()
+
+
+@pytest.fixture
+def job(session: SessionDirectory, monkeypatch: pytest.MonkeyPatch) -> Job:
+    look_for_commands_always(monkeypatch.setattr)
+    target = TargetSpec("llvm", json.dumps(TARGET, sort_keys=True), "cpu", "llvm znver5, 2 threads")
+    with session.store() as store:
+        store.update_manifest({"target": target.to_dict()})
+    return Job(session, FakeEngine(Bench()))
+
+
+def test_a_search_ends_with_its_tasks_and_leaves_no_libraries(job: Job) -> None:
+    result = job.run(job.request())
+    assert (result["trials"], result["stopped_because"]) == (12, "all tasks have ended")
+    assert [TaskProgress.from_dict(values).trials for values in result["tasks"]] == [4, 4, 4]
+    assert len(read_database(job.directory.path / "records").records) == 9
+    assert not job.engine.scratch[0].exists()
+    manifest = job.manifest()
+    assert manifest["search"]["request"] == job.request().to_dict()
+    assert manifest["last_stop"] == {"command": "tune", "cause": "all tasks have ended"}
+
+
+def test_each_task_has_a_seed_of_its_own_that_is_the_same_in_every_run(job: Job) -> None:
+    job.run(job.request(seed=7))
+    job.run(job.request(seed=7, resume=True, budget=SearchBudget(per_task=5)))
+    first, second = job.engine.seeds[:3], job.engine.seeds[3:]
+    assert len(set(first)) == 3
+    assert sorted(first) == sorted(second)
+
+
+def test_a_search_does_not_go_on_unless_it_is_told_to(job: Job) -> None:
+    job.run(job.request("dense"))
+    with pytest.raises(SessionError, match="4 trials already") as caught:
+        job.run(job.request("dense"))
+    assert "--resume" in caught.value.remedy
+    job.run(job.request("conv2d"))  # another task is none of it
+    assert job.run(job.request("dense", resume=True))["trials"] == 8
+
+
+def test_after_a_dry_run_nobody_has_to_resume(job: Job) -> None:
+    job.run(job.request("dense", dry_run=3))
+    assert job.run(job.request("dense"))["trials"] == 4
+
+
+def test_where_nothing_can_be_measured_only_a_dry_run_is_possible(job: Job) -> None:
+    job.engine.unmeasurable = "no CUDA device here"
+    with pytest.raises(EnvironmentFault, match="no CUDA device here") as caught:
+        job.run(job.request())
+    assert "--dry-run" in caught.value.remedy
+    assert job.run(job.request("dense", dry_run=3))["trials"] == 0
+
+
+def test_another_search_follows_one_that_failed_in_the_same_worker(job: Job) -> None:
+    job.engine.bench.faults["propose", "conv2d"] = Interrupted("The work was stopped.")
+    with pytest.raises(Interrupted):
+        job.run(job.request())
+    assert not job.engine.scratch[0].exists()
+    job.engine.bench.faults.clear()
+    assert job.run(job.request(resume=True))["trials"] == 12
+
+
+def test_a_schedule_function_needs_trust(job: Job) -> None:
+    with pytest.raises(ModelError, match="has to run"):
+        job.run(job.request(schedule="json:loads"))
+    assert job.run(job.request(schedule="json:loads"), trust=True)["trials"] == 12
+
+
+def test_a_session_without_a_profile_is_refused(job: Job, tmp_path: Path) -> None:
+    empty = Job(SessionDirectory.create(tmp_path / "empty"), job.engine)
+    with pytest.raises(SessionError, match="no profile"):
+        empty.run(TuneRequest((SelectedTask("dense-1", "dense"),)))
+
+
+def test_a_command_for_a_search_that_does_not_run_is_refused() -> None:
+    context: Any = None
+    with pytest.raises(SessionError, match="No search is running"):
+        refuse_control(context, {})
+
+
+# what a request may say
+
+
+@pytest.mark.parametrize("name", ["trials", "seconds", "per_task", "flat_after", "flat_gain"])
+@pytest.mark.parametrize("value", [value for value in REFUSED_NUMBERS if value != 1.5])
+def test_budgets_that_make_no_sense_are_refused(job: Job, name: str, value: Any) -> None:
+    with pytest.raises(InputError, match=f"{name} of the budget is") as caught:
+        job.run(job.request(budget=SearchBudget(**{name: value})))
+    assert caught.value.remedy.startswith("Give a")
+    assert len(caught.value.message) < 200
+    assert job.engine.scratch == []
+
+
+@pytest.mark.parametrize("name", ["dry_run", "builders", "batch", "finalists"])
+@pytest.mark.parametrize("value", REFUSED_NUMBERS)
+def test_numbers_of_a_request_that_make_no_sense_are_refused(job: Job, name: str, value: Any) -> None:
+    with pytest.raises(InputError, match=f"{name} is"):
+        job.run(job.request(**{name: value}))
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("number", REFUSED_NUMBERS),
+        ("repeat", [*REFUSED_NUMBERS, None]),
+        ("min_repeat_ms", [-1.0, True, "3", float("nan"), float("inf"), 1e9, None]),
+        ("timeout_s", [0.0, -1.0, True, "3", float("nan"), float("inf"), 1e9, None]),
+        ("build_timeout_s", [0.0, -1.0, True, "3", float("nan"), float("inf"), 1e9, None]),
+        ("cooldown_ms", [-1.0, True, "3", float("nan"), float("inf"), 1e9, None]),
+        ("device", [-1, True, 0.5, "0", 10**30, None]),
+    ],
+)
+def test_measure_options_that_make_no_sense_are_refused(job: Job, name: str, values: list[Any]) -> None:
+    for value in values:
+        with pytest.raises(InputError, match=f"{name} of the measuring is"):
+            job.run(job.request(measure=replace(MeasureOptions(), **{name: value})))
+
+
+@pytest.mark.parametrize("limits", [{"trials": 0}, {"seconds": -1.0}, {"trials": True}, {"seconds": float("nan")}])
+def test_budgets_of_a_task_that_make_no_sense_are_refused(job: Job, limits: dict[str, Any]) -> None:
+    tasks = tuple(replace(item, **limits) for item in job.request("dense").tasks)
+    with pytest.raises(InputError, match="of task dense-"):
+        job.run(replace(job.request(), tasks=tasks))
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, True, 0.5])
+def test_a_seed_that_is_none_is_refused(job: Job, seed: Any) -> None:
+    with pytest.raises(InputError, match="seed is"):
+        job.run(job.request(seed=seed))
+
+
+def test_a_request_without_tasks_is_refused(job: Job) -> None:
+    with pytest.raises(InputError, match="no task"):
+        job.run(replace(job.request(), tasks=()))
+
+
+def test_everything_that_may_be_left_out_may_be_left_out(job: Job) -> None:
+    budget = SearchBudget(trials=None, seconds=HANG_S, per_task=3, flat_after=None)
+    measure = MeasureOptions(number=None, min_repeat_ms=0.0, cooldown_ms=0.0)
+    assert job.run(job.request(budget=budget, measure=measure, builders=None, dry_run=None))["trials"] == 9

@@ -1,0 +1,138 @@
+"""What a recorded schedule makes of a kernel, as text or as a library: replays the trace with the checks that a search leaves out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm.s_tir.schedule import Trace
+
+from workbench.engines.relax.build import code_generation, with_default_schedules
+from workbench.engines.relax.compute_dag import compute_dag
+from workbench.engines.relax.cuda_code import cuda_source
+from workbench.engines.relax.foreign_code import HOW_TO_TRUST, foreign_code
+from workbench.engines.relax.search.sampling import fingerprint
+from workbench.engines.relax.search.task_search import as_main
+from workbench.engines.relax.space import prepare_intrinsics
+from workbench.errors import EnvironmentFault, InputError
+from workbench.escaping import plain
+from workbench.records.view import COMPUTE_DAG, SCHEDULE, TIR, VIEWS
+
+_TENSORIZE = '"Tensorize"'
+_DEFAULTS = "dlight's default schedule, which has no trace"
+_UNTUNED = "the untuned kernel, which has no schedule"
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A kernel with a schedule.
+
+    Attributes:
+        module: The scheduled kernel as ``main``.
+        target: What it is for.
+        trace: The trace that was replayed; None for a baseline.
+    """
+
+    module: tvm.IRModule
+    target: tvm.target.Target
+    trace: Any | None
+
+
+def scheduled(function: tvm.tirx.PrimFunc, target: tvm.target.Target, trace: str, *, expected: str = "") -> Scheduled:
+    """Replay a trace on a kernel.
+
+    Args:
+        function: The kernel, unscheduled.
+        target: What it is for.
+        trace: In TVM's JSON form; empty for the baseline.
+        expected: Fingerprint of the module that has to come out; empty takes any.
+
+    Raises:
+        InputError: The trace is damaged, is another kernel's, or gives another module than the expected one.
+    """
+    module = as_main(function)
+    if not trace:
+        return Scheduled(with_default_schedules(module, target), target, None)
+    prepare_intrinsics(target, tensor_cores=_TENSORIZE in trace)
+    own = tvm.ir.load_json(tvm.ir.save_json(module))  # schedules of one module share its nodes
+    try:
+        schedule = tvm.s_tir.Schedule(own, seed=1, debug_mask=0, error_render_level="none")
+        Trace.apply_json_to_schedule(json.loads(trace), schedule)
+        found = fingerprint(schedule.mod)
+    except Exception as error:  # a trace from anywhere may raise anything
+        reason = plain(str(error).strip().rpartition("\n")[2] or type(error).__name__, 200)
+        raise InputError(f"The recorded schedule does not fit the kernel: {reason}", "Search the task again.") from error
+    if expected and found != expected:
+        raise InputError("The recorded schedule is not the one that was measured: its trace gives another kernel.", "Search the task again.")
+    return Scheduled(schedule.mod, target, schedule.trace)
+
+
+def kernel_view(function: tvm.tirx.PrimFunc, target: tvm.target.Target, trace: str, view: str, *, expected: str = "") -> str:
+    """A text view of a kernel with a recorded schedule; see `workbench.engines.protocol.Engine.view`."""
+    if view not in VIEWS:
+        raise InputError(f"There is no view {plain(view)}.", f"Views: {', '.join(VIEWS)}.")
+    if view == COMPUTE_DAG:
+        return compute_dag(function)
+    found = scheduled(function, target, trace, expected=expected)
+    if view == SCHEDULE:
+        return schedule_source(found)
+    return str(found.module.script()) if view == TIR else generated_source(found)
+
+
+def schedule_source(kernel: Scheduled) -> str:
+    """Python that makes the same schedule: a function for a ``Schedule`` of a module that holds the untuned kernel as ``main``."""
+    remark = "" if kernel.trace is not None else f"  # {_DEFAULTS if kernel.target.kind.name == 'cuda' else _UNTUNED}"
+    steps = [] if kernel.trace is None else [str(step) for step in kernel.trace.as_python()]
+    lines = [f"    {line}" for step in steps or ["pass"] for line in step.splitlines()]
+    return "\n".join(["from tvm import s_tir", "", "", f"def apply_trace(sch: s_tir.Schedule) -> None:{remark}", *lines, ""])
+
+
+def generated_source(kernel: Scheduled) -> str:
+    """CUDA C, LLVM IR, or what else the target's code generator makes; no device is needed.
+
+    Raises:
+        InputError: TVM cannot compile the scheduled kernel.
+    """
+    kind = kernel.target.kind.name
+    try:
+        with code_generation(kernel.target):
+            if kind == "cuda":
+                return cuda_source(kernel.module, kernel.target)
+            return str(tvm.compile(kernel.module, target=kernel.target).mod.inspect_source("ll" if kind == "llvm" else ""))
+    except EnvironmentFault:
+        raise
+    except Exception as error:  # code generation raises any class of error
+        raise _uncompiled(error) from error
+
+
+def write_library(kernel: Scheduled, untuned: tvm.tirx.PrimFunc, path: Path, *, name: str, trust: bool) -> None:
+    """Compile a scheduled kernel into a library that ``tvm.runtime.load_module`` takes.
+
+    Args:
+        kernel: What to compile.
+        untuned: The kernel without the schedule.
+        path: The library to write.
+        name: Name of the function in it.
+        trust: True allows a schedule that brings code of its own into the library.
+
+    Raises:
+        InputError: TVM cannot compile it, or it needs trust.
+    """
+    brought = [] if trust else sorted(set(foreign_code(kernel.module)) - set(foreign_code(as_main(untuned))))
+    if brought:
+        raise InputError(f"The recorded schedule brings code of its own into the kernel: {plain(', '.join(brought), 120)}.", HOW_TO_TRUST)
+    function = kernel.module["main"].with_attr("global_symbol", name)
+    try:
+        with code_generation(kernel.target):
+            tvm.compile(tvm.IRModule({name: function}), target=kernel.target).export_library(str(path))
+    except OSError:
+        raise
+    except Exception as error:  # code generation raises any class of error
+        raise _uncompiled(error) from error
+
+
+def _uncompiled(error: Exception) -> InputError:
+    return InputError(f"TVM cannot compile the scheduled kernel: {plain(str(error).strip(), 400)}", "Look at another trial; -v shows TVM's own text.")

@@ -1,0 +1,218 @@
+"""The tasks of a search and what limits them: which one gets the next trials, how many, and when it ends. It starts and measures nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from workbench.errors import SelectionError
+from workbench.escaping import plain
+from workbench.records.profile import Task
+from workbench.records.selection import SelectedTask
+from workbench.records.tuning import DROPPED, FAILED, FINISHED, SEARCHING, STOPPED, WAITING, TaskProgress, TuneRequest
+from workbench.search.gain import is_flat, most_promising
+from workbench.search.producer import Round
+from workbench.search.task_run import TaskRun
+
+STOPPED_BY_USER = "stopped by the user"
+
+
+class Agenda:
+    """What is still to be done; commands change it, and the loop asks it what comes next.
+
+    Args:
+        request: What is asked for.
+        tasks: The profile's tasks by identifier.
+        earlier: How far an earlier search of a task came; None if there was none.
+        note: Stores how far a task is.
+        conditions: Digest of what makes times comparable.
+        trials: Trials of the session before this search.
+        clock: Seconds; monotonic.
+
+    Attributes:
+        runs: The tasks, by identifier.
+        budget: Present limits.
+        trials: Trials of the session so far.
+        stopping: Why the search ends; empty while it goes on.
+        paused: True while nothing may be measured.
+    """
+
+    def __init__(
+        self,
+        request: TuneRequest,
+        *,
+        tasks: dict[str, Task],
+        earlier: Callable[[str], TaskProgress | None],
+        note: Callable[[TaskProgress], None],
+        conditions: str,
+        trials: int,
+        clock: Callable[[], float],
+    ) -> None:
+        self.runs: dict[str, TaskRun] = {}
+        self.budget = request.budget
+        self.trials = trials
+        self.stopping = ""
+        self._request = request
+        self._tasks = tasks
+        self._earlier = earlier
+        self._note = note
+        self._conditions = conditions
+        self._clock = clock
+        self._started = clock()
+        self._paused_at: float | None = None
+        self._paused_s = 0.0
+
+    @property
+    def paused(self) -> bool:
+        """True while nothing may be measured."""
+        return self._paused_at is not None
+
+    def now(self) -> float:
+        """Seconds since the start; pauses do not count."""
+        return (self._clock() if self._paused_at is None else self._paused_at) - self._started - self._paused_s
+
+    # what comes next
+
+    def next_run(self, pending: Sequence[Round]) -> TaskRun | None:
+        """The task that the next round is for; None if no task can take one before what is pending is measured."""
+        fresh = next((run for run in self.runs.values() if run.is_open and not run.is_begun), None)
+        if fresh is not None:
+            return fresh if self._room(pending) > 0 else None
+        ready = [run for run in self.runs.values() if run.is_open and run.has_reference and self.round_size(run, pending) > 0]
+        return ready[most_promising([run.prospect() for run in ready])] if ready else None
+
+    def round_size(self, run: TaskRun, pending: Sequence[Round]) -> int:
+        """Candidates of the next round of a task: no more than any budget allows once all that is pending is measured."""
+        own = sum(round_.count for round_ in pending if round_.run is run)
+        if self._request.dry_run is not None:
+            return min(self._request.batch, self._request.dry_run - run.tried - own)
+        limit = self._limit(run)
+        return min(self._request.batch, self._room(pending), self._request.batch if limit is None else limit - run.progress.trials - own)
+
+    def why_over(self) -> str:
+        """Why the whole search ends; empty while it goes on."""
+        budget = self.budget
+        if self.stopping:
+            return self.stopping
+        if not any(run.is_open for run in self.runs.values()):
+            return "all tasks have ended"
+        if budget.trials is not None and self.trials >= budget.trials and self._request.dry_run is None:
+            return f"the budget of {budget.trials} trials is used up"
+        if budget.seconds is not None and self.now() >= budget.seconds:
+            return f"the budget of {budget.seconds:g} s is used up"
+        return ""
+
+    def why_done(self, run: TaskRun) -> str:
+        """Why a task gets no more trials: its own budget is used up, or it gets no better; empty while it may go on."""
+        if not run.has_reference and (run.is_begun or run.progress.final is None):
+            return ""  # its baseline comes first; of one that was finished before, not even that
+        progress, budget = run.progress, self.budget
+        if self._request.dry_run is not None:
+            done = run.tried >= self._request.dry_run
+            return f"{self._request.dry_run} candidates were built and checked, none was measured" if done else ""
+        limit = self._limit(run)
+        if limit is not None and progress.trials >= limit:
+            return f"its budget of {limit} trials is used up"
+        if progress.budget_seconds is not None and progress.seconds >= progress.budget_seconds:
+            return f"its budget of {progress.budget_seconds:g} s is used up"
+        if budget.flat_after is not None and is_flat(run.history_us, after=budget.flat_after, gain=budget.flat_gain):
+            return f"no gain of {budget.flat_gain:.0%} in the last {budget.flat_after} trials"
+        return ""
+
+    def end_those_done(self) -> None:
+        """End the tasks that get no more trials."""
+        for run in self.runs.values():
+            if run.is_open and (why := self.why_done(run)):
+                self.end(run, FINISHED, why)
+
+    def is_over(self, run: TaskRun) -> bool:
+        """True if nothing more of a task is to be measured now."""
+        return not run.is_open or bool(self.why_over()) or bool(self.why_done(run))
+
+    # what commands and the loop do to it
+
+    def add(self, item: SelectedTask) -> None:
+        """Take a task into the search, or back into it.
+
+        Raises:
+            SelectionError: There is no such task, or it cannot be tuned.
+        """
+        task = self._tasks.get(item.task)
+        if task is None:
+            raise SelectionError(f"There is no task {plain(item.task, 120)}.", "See: workbench tasks.")
+        if task.untunable:
+            raise SelectionError(f"Task {plain(item.task, 120)} cannot be tuned: {task.untunable}.", "Leave it out.")
+        run = self.runs.get(item.task)
+        if run is None or run.progress.state == FAILED:
+            run = self.runs[item.task] = TaskRun(task, self._first_progress(task))  # what failed is made anew
+        state = SEARCHING if run.is_begun else WAITING
+        run.progress = replace(run.progress, state=state, stopped_because="", budget_trials=item.trials, budget_seconds=item.seconds)
+        self.note(run)
+
+    def drop(self, task: str) -> None:
+        """Search a task no more; raises SelectionError if it is none of the search."""
+        self.end(self.named(task), DROPPED, "dropped by the user")
+
+    def reopen(self, run: TaskRun) -> None:
+        """Let a task that had finished go on, since its limits have changed."""
+        if run.progress.state == FINISHED:
+            run.progress = replace(run.progress, state=SEARCHING if run.is_begun else WAITING, stopped_because="")
+        self.note(run)
+
+    def named(self, task: str) -> TaskRun:
+        """A task of the search; raises SelectionError if there is none of that name."""
+        run = self.runs.get(task)
+        if run is None:
+            raise SelectionError(f"The search has no task {plain(task, 120)}.", "See: workbench tasks.")
+        return run
+
+    def pause(self) -> None:
+        """Measure nothing more; the time does not count."""
+        if self._paused_at is None:
+            self._paused_at = self._clock()
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        if self._paused_at is not None:
+            self._paused_s += self._clock() - self._paused_at
+            self._paused_at = None
+
+    def end(self, run: TaskRun, state: str, why: str) -> None:
+        """End a task."""
+        run.progress = replace(run.progress, state=state, stopped_because=why)
+        self.note(run)
+
+    def end_all(self, state: str, why: str) -> None:
+        """End all tasks that have not ended."""
+        for run in self.runs.values():
+            if run.is_open:
+                self.end(run, state, why)
+
+    def end_search(self) -> None:
+        """End all tasks because the search ends."""
+        self.stopping = self.why_over() or "no task can go on"
+        self.end_all(STOPPED if self.stopping == STOPPED_BY_USER else FINISHED, self.stopping)
+
+    def note(self, run: TaskRun) -> None:
+        """Store how far a task is, unless it was made anew meanwhile."""
+        if self.runs.get(run.task.task) is run:
+            self._note(run.progress)
+
+    def _first_progress(self, task: Task) -> TaskProgress:
+        """How far a task is when it joins: as far as earlier searches came, whose times may not be comparable."""
+        progress = self._earlier(task.task) or TaskProgress(task.task, task.name, task.weight, conditions=self._conditions)
+        errors = {kind: text for kind, text in progress.first_errors.items() if kind in progress.errors}
+        progress = replace(progress, name=task.name, weight=task.weight, first_errors=errors)
+        if progress.conditions == self._conditions:
+            return progress
+        return replace(progress, conditions=self._conditions, baseline_us=None, best=None, best_us=None, final=None)
+
+    def _limit(self, run: TaskRun) -> int | None:
+        """Most trials of a task."""
+        return self.budget.per_task if run.progress.budget_trials is None else run.progress.budget_trials
+
+    def _room(self, pending: Sequence[Round]) -> int:
+        """Trials that the whole search may still begin."""
+        if self.budget.trials is None or self._request.dry_run is not None:
+            return self._request.batch
+        return self.budget.trials - self.trials - sum(round_.count for round_ in pending)
