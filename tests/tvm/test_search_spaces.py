@@ -11,13 +11,18 @@ import pytest
 import tvm
 from tvm import te, topi
 from tvm.s_tir import meta_schedule
+from tvm.target import codegen
 
 from workbench.engines.relax import space
 from workbench.engines.relax.build import unbound_kernels
+from workbench.engines.relax.search.task_search import RelaxTaskSearch
 from workbench.engines.relax.search_spaces import SearchSpace, make_space, space_names, user_space
 from workbench.engines.relax.space import design_size, space_size, tilings
 from workbench.engines.relax.targets import resolve_target, to_tvm
 from workbench.errors import TargetError
+
+INT8 = ("uint8", "int8", "int32")
+DOT_PRODUCT = "vpdpbusd"
 
 
 def cpu(mcpu: str = "x86-64", **options: Any) -> Any:
@@ -32,11 +37,14 @@ def module_of(*tensors: Any) -> Any:
     return tvm.IRModule({"main": te.create_prim_func(tensors).with_attr("global_symbol", "main")})
 
 
-def matmul(dtypes: tuple[str, str, str] = ("float32", "float32", "float32"), size: int = 64) -> Any:
+def matmul(dtypes: tuple[str, str, str] = ("float32", "float32", "float32"), size: int = 64, *, transposed: bool = True) -> Any:
     a, b = (te.placeholder((size, size), dtype, name=name) for name, dtype in zip("ab", dtypes[:2], strict=True))
     k = te.reduce_axis((0, size), name="k")
-    c = te.compute((size, size), lambda i, j: te.sum(a[i, k].astype(dtypes[2]) * b[j, k].astype(dtypes[2]), axis=k), name="c")
-    return module_of(a, b, c)
+
+    def product(i: Any, j: Any) -> Any:
+        return te.sum(a[i, k].astype(dtypes[2]) * (b[j, k] if transposed else b[k, j]).astype(dtypes[2]), axis=k)
+
+    return module_of(a, b, te.compute((size, size), product, name="c"))
 
 
 def sketches(search_space: SearchSpace, module: Any, target: Any) -> list[Any]:
@@ -54,11 +62,13 @@ def postprocessed(search_space: SearchSpace, module: Any, target: Any) -> list[A
     [
         (cpu(), ("default",)),
         (cpu("haswell"), ("default",)),
-        (cpu("skylake-avx512"), ("default", "plain")),
+        (cpu("skylake-avx512"), ("default",)),
         (cpu("cascadelake"), ("default", "plain")),
-        (cpu("alderlake"), ("default", "plain")),
-        (cpu("neoverse-n1", mtriple="aarch64-linux-gnu"), ("default", "plain")),
-        (cpu("sifive-x280", mtriple="riscv64-linux-gnu"), ("default", "plain")),
+        (cpu("sapphirerapids"), ("default", "plain")),
+        (cpu("znver4"), ("default", "plain")),
+        (cpu("alderlake"), ("default",)),
+        (cpu("neoverse-n1", mtriple="aarch64-linux-gnu"), ("default",)),
+        (cpu("sifive-x280", mtriple="riscv64-linux-gnu"), ("default",)),
         (cuda("sm_61"), ("default",)),
         (cuda("sm_70"), ("default", "tensorcore")),
         (cuda("sm_90a"), ("default", "tensorcore")),
@@ -95,9 +105,10 @@ def test_the_intrinsics_of_tensor_cores_are_loaded_on_demand_only(monkeypatch: p
     assert [name.rpartition(".")[2] for name in loaded] == ["cuda", "riscv_cpu"]
 
 
-@pytest.mark.parametrize("target", [cpu(), cpu("cascadelake"), cuda("sm_75")], ids=str)
-def test_the_default_space_is_the_one_whose_size_the_profile_shows(target: Any) -> None:
-    module = matmul()
+@pytest.mark.parametrize("dtypes", [("float32", "float32", "float32"), INT8])
+@pytest.mark.parametrize("target", [cpu(), cpu("cascadelake"), cpu("skylake-avx512"), cuda("sm_75")], ids=str)
+def test_the_default_space_is_the_one_whose_size_the_profile_shows(target: Any, dtypes: tuple[str, str, str]) -> None:
+    module = matmul(dtypes)
     assert design_size(sketches(make_space("default", target), module, target), module) == space_size(module["main"], target)
 
 
@@ -114,13 +125,75 @@ def test_no_space_changes_or_copies_the_weights_into_another_layout(name: str) -
         assert "layout_rewrite" not in schedule.mod.script()
 
 
+def candidates_of(space_name: str, module: Any, target: Any, count: int) -> list[Any]:
+    """Scheduled modules of one search, with random decisions."""
+    task = RelaxTaskSearch(module["main"], target, lambda: make_space(space_name, target), seed=1, threads=1)
+    return [tvm.ir.load_json(candidate.program.decode()) for candidate in task.propose(count)]
+
+
 def test_the_plain_space_leaves_the_instructions_for_dot_products_out() -> None:
-    target, module = cpu("cascadelake"), matmul(("uint8", "int8", "int32"))
-    used = {name: ["vpdpbusd" in one.mod.script() for one in postprocessed(make_space(name, target), module, target)] for name in space_names(target)}
-    assert used["default"]
-    assert used["plain"]
-    assert all(used["default"])
-    assert not any(used["plain"])
+    target = cpu("cascadelake")
+    for name, expected in (("default", True), ("plain", False)):
+        assert {DOT_PRODUCT in candidate.script() for candidate in candidates_of(name, matmul(INT8), target, 4)} == {expected}
+
+
+@pytest.mark.parametrize("make", [lambda: matmul(INT8, transposed=False), lambda: matmul(("int8", "int8", "int32")), lambda: matmul(INT8, 30)])
+def test_an_integer_kernel_that_the_instruction_does_not_fit_has_the_plain_space(make: Callable[[], Any]) -> None:
+    target, module = cpu("cascadelake"), make()
+    sizes = [design_size(sketches(make_space(name, target), module, target), module) for name in ("default", "plain")]
+    assert sizes[0] == sizes[1]
+    for candidate in candidates_of("default", module, target, 2):
+        assert DOT_PRODUCT not in candidate.script()
+        tvm.compile(candidate, target=target)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        cpu("skylake-avx512"),
+        cpu("cascadelake"),
+        cpu("alderlake"),
+        cpu("neoverse-n1", mtriple="aarch64-linux-gnu"),
+        cpu("sifive-x280", mtriple="riscv64-linux-gnu"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtypes", [INT8, ("int8", "int8", "int32")])
+def test_every_candidate_of_the_default_space_builds(target: Any, dtypes: tuple[str, str, str]) -> None:
+    for candidate in candidates_of("default", matmul(dtypes), target, 3):
+        tvm.compile(candidate, target=target)
+
+
+def packed_convolution() -> Any:
+    data, weight = te.placeholder((1, 1, 6, 6, 16), "uint8", name="data"), te.placeholder((2, 1, 3, 3, 4, 16, 4), "int8", name="weight")
+    return module_of(data, weight, topi.nn.conv2d_NCHWc_int8(data, weight, 1, 1, 1, "NCHW16c", "NCHW16c", "int32"))
+
+
+def padded_batch() -> Any:
+    a, b = te.placeholder((2, 17, 32), "uint8", name="a"), te.placeholder((2, 48, 32), "int8", name="b")
+    k = te.reduce_axis((0, 32), name="k")
+    return module_of(a, b, te.compute((2, 17, 48), lambda n, i, j: te.sum(a[n, i, k].astype("int32") * b[n, j, k].astype("int32"), axis=k), name="c"))
+
+
+@pytest.mark.skipif(not codegen.target_has_features("avx512vnni", to_tvm(resolve_target("cpu", threads=2))), reason="this CPU has no AVX-512 VNNI")
+@pytest.mark.parametrize("make", [lambda: matmul(INT8), padded_batch, packed_convolution])
+def test_dot_products_of_the_extremes_of_their_types_are_right(make: Callable[[], Any]) -> None:
+    target, module, random = cpu("cascadelake"), make(), np.random.default_rng(0)
+    shapes = [[int(size) for size in parameter.ty.shape] for parameter in module["main"].params]
+    data, weight = random.choice([0, 1, 254, 255], shapes[0]).astype("uint8"), random.choice([-128, -127, 1, 127], shapes[1]).astype("int8")
+
+    def run(scheduled: Any) -> Any:
+        out = tvm.runtime.empty(shapes[2], "int32")
+        tvm.compile(scheduled, target=target)["main"](tvm.runtime.tensor(data), tvm.runtime.tensor(weight), out)
+        return out.numpy()
+
+    expected = run(module)
+    if expected.ndim < 5:
+        np.testing.assert_array_equal(expected, data.astype("int32") @ weight.astype("int32").swapaxes(-1, -2))
+    candidates = candidates_of("default", module, target, 6)
+    assert any(DOT_PRODUCT in candidate.script() for candidate in candidates)  # a convolution that computes its padding in place cannot
+    for candidate in candidates:
+        np.testing.assert_array_equal(run(candidate), expected)
 
 
 @pytest.mark.slow

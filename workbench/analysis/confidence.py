@@ -13,7 +13,7 @@ _NOTCH = 1.57
 HOPELESS = 1.5
 """A candidate whose first time is so many times the best is not timed again."""
 
-CONTENDER = 1.1
+CONTENDER = 1.05
 """Up to so many times the best, a candidate is timed until its median is known well."""
 
 _FEW = 3

@@ -140,7 +140,7 @@ class Evaluator(Protocol):
         ...
 
     def compare(self, kernel: str, artifacts: Sequence[Artifact], *, rounds: int) -> list[list[float]] | Failed:
-        """Time several artifacts by turns; returns microseconds by artifact and round."""
+        """Time several artifacts by turns; returns microseconds by artifact and round, of slow ones in the first rounds only."""
         ...
 
     def close(self) -> None:

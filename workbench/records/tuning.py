@@ -109,7 +109,7 @@ class Final:
         winner_us: Median of the best trial, even if it did not win.
         winner_us_iqr: Its spread.
         best: Number of the best trial.
-        rounds: Measured times of each.
+        rounds: Most measured times of each; slow ones have fewer.
         verdict: ``faster``, or ``not faster`` than the baseline by more than the noise.
         why: The verdict in a sentence with its figures.
     """

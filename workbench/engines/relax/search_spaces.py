@@ -10,15 +10,14 @@ from typing import Any
 import tvm
 from tvm.s_tir import meta_schedule
 
+from workbench.engines.relax.rules import Rules, default_rules, has_dot_products, rules_of_kind
 from workbench.engines.relax.space import prepare_intrinsics
 from workbench.errors import TargetError
 from workbench.escaping import plain
 
 _FIRST_TENSOR_CORES = 70
 _FIRST_MMA = 75
-_LAYOUT_CHANGING = "s_tir.meta_schedule.RewriteLayout"
 _ON_TENSOR_CORES = "s_tir.meta_schedule.MultiLevelTilingTensorCore"
-_WITH_INTRINSIC = "s_tir.meta_schedule.MultiLevelTilingWithIntrin"
 
 ScheduleFunction = Callable[[tvm.s_tir.Schedule], tvm.s_tir.Schedule | list[tvm.s_tir.Schedule] | None]
 """What a user writes instead of rules: it schedules in place, or returns one or several schedules; its ``sample_*`` calls are the space."""
@@ -38,25 +37,20 @@ class SearchSpace:
     generator: Any
 
 
-@dataclass(frozen=True)
-class _Rules:
-    """Schedule rules, postprocessors and mutators with their probabilities."""
-
-    schedule: list[Any]
-    postprocs: list[Any]
-    mutators: dict[Any, float]
-
-
 def space_names(target: tvm.target.Target) -> tuple[str, ...]:
     """Names of the spaces that a target offers.
 
-    ``default``: MetaSchedule's rules for the target. On a CPU with instructions for dot products (VNNI, AVX-512, ASIMD, RVV), an integer kernel
-    that can use them always does; ``plain`` leaves them out. On a GPU, every kernel that can use tensor cores does in ``tensorcore``, and none in
-    ``default``.
+    ``default``: MetaSchedule's rules for the target. On a CPU with AVX-512 VNNI, a kernel that multiplies uint8 by int8 uses its dot product
+    wherever that fits; ``plain`` leaves it out. The dot products of other CPUs are in no space; `workbench.engines.relax.rules` says why. On a
+    GPU, every kernel that can use tensor cores does in ``tensorcore``, and none in ``default``.
+
+    Raises:
+        TargetError: MetaSchedule has no rules for the target.
     """
     if target.kind.name == "cuda":
         return ("default", "tensorcore") if _compute_capability(target) >= _FIRST_TENSOR_CORES else ("default",)
-    return ("default", "plain") if any(str(rule).startswith(_WITH_INTRINSIC) for rule in _default_rules(target).schedule) else ("default",)
+    _prepared_rules(target)
+    return ("default", "plain") if has_dot_products(target) else ("default",)
 
 
 def make_space(name: str, target: tvm.target.Target) -> SearchSpace:
@@ -68,13 +62,11 @@ def make_space(name: str, target: tvm.target.Target) -> SearchSpace:
     names = space_names(target)
     if name not in names:
         raise TargetError(f"There is no search space {plain(name, 60)!r} for {target.kind.name}.", f"Give {' or '.join(names)}.")
-    prepare_intrinsics(target, tensor_cores=name == "tensorcore")
     if name == "tensorcore":
+        prepare_intrinsics(target, tensor_cores=True)
         rules = _tensor_core_rules(target)
-    elif name == "plain":
-        rules = _rules_of_kind("llvm")
     else:
-        rules = _default_rules(target)
+        rules = _prepared_rules(target, dot_products=name != "plain")
     generator = meta_schedule.space_generator.PostOrderApply(sch_rules=rules.schedule, postprocs=rules.postprocs, mutator_probs=rules.mutators)
     return SearchSpace(name, generator)
 
@@ -85,46 +77,23 @@ def user_space(function: ScheduleFunction, target: tvm.target.Target) -> SearchS
     The postprocessors act on annotations, bind blocks that the function left without threads on a GPU, split off the initialisation of
     reductions, and refuse what a GPU cannot launch. What the function raises comes out of ``generate_design_space``.
     """
-    rules = _default_rules(target)
+    rules = _prepared_rules(target)
     generator = meta_schedule.space_generator.ScheduleFn(function, sch_rules=[], postprocs=rules.postprocs, mutator_probs=rules.mutators)
     return SearchSpace(str(getattr(function, "__name__", "function")), generator)
 
 
-def _default_rules(target: tvm.target.Target) -> _Rules:
+def _prepared_rules(target: tvm.target.Target, *, dot_products: bool = True) -> Rules:
     prepare_intrinsics(target)
-    if target.kind.name == "cuda":
-        return _rules_of_kind("cuda")  # the target's own rules are those for tensor cores
-    kind = "from-target"
-    generator = meta_schedule.space_generator.PostOrderApply(sch_rules=kind, postprocs=kind, mutator_probs=kind)
-    try:
-        with target:  # RISC-V's rules ask for it
-            meta_schedule.TuneContext(tvm.IRModule(), target=target, space_generator=generator, num_threads=1, rand_state=1)
-    except tvm.error.InternalError as error:
-        reason = plain(str(error).strip(), 200)
-        raise TargetError(f"MetaSchedule has no search space for the kind {target.kind.name}: {reason}", "Use llvm or cuda.") from error
-    return _rules(generator.sch_rules, generator.postprocs, generator.mutator_probs)
+    return default_rules(target, dot_products=dot_products)
 
 
-def _tensor_core_rules(target: tvm.target.Target) -> _Rules:
+def _tensor_core_rules(target: tvm.target.Target) -> Rules:
     """TVM's rules: tiling for ``wmma``, then for ``mma``, which came with sm_75, then without tensor cores."""
-    rules = _rules_of_kind("cuda-tensorcore")
+    rules = rules_of_kind("cuda-tensorcore")
     on_tensor_cores = [rule for rule in rules.schedule if str(rule).startswith(_ON_TENSOR_CORES)]
     if _compute_capability(target) < _FIRST_MMA:
         rules.schedule.remove(on_tensor_cores[-1])
     return rules
-
-
-def _rules_of_kind(kind: str) -> _Rules:
-    return _rules(
-        meta_schedule.schedule_rule.ScheduleRule.create(kind),
-        meta_schedule.postproc.Postproc.create(kind),
-        meta_schedule.mutator.Mutator.create(kind),
-    )
-
-
-def _rules(schedule: Any, postprocs: Any, mutators: Any) -> _Rules:
-    kept = [postproc for postproc in postprocs if str(postproc) != _LAYOUT_CHANGING]
-    return _Rules(list(schedule), kept, {mutator: float(probability) for mutator, probability in mutators.items()})
 
 
 def _compute_capability(target: tvm.target.Target) -> int:

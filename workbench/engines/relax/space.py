@@ -15,6 +15,8 @@ from typing import Any
 import tvm
 from tvm.s_tir import meta_schedule
 
+from workbench.engines.relax.rules import default_rules, register_dot_product
+
 _INTRINSICS = "tvm.s_tir.tensor_intrin"
 _CPU_MODULES = {"arm_cpu": ("arm", "aarch64"), "riscv_cpu": ("riscv",)}
 
@@ -35,6 +37,7 @@ def prepare_intrinsics(target: tvm.target.Target, *, tensor_cores: bool = False)
         sys.modules[_INTRINSICS] = package
     if target.kind.name == "llvm":
         importlib.import_module(f"{_INTRINSICS}.{_cpu_module(target)}")
+        register_dot_product()
     if target.kind.name == "cuda" and tensor_cores:
         importlib.import_module(f"{_INTRINSICS}.cuda")
 
@@ -47,8 +50,8 @@ def _cpu_module(target: tvm.target.Target) -> str:
 def space_size(function: tvm.tirx.PrimFunc, target: tvm.target.Target) -> int:
     """Number of distinct schedules in the default space of a kernel; see `design_size`."""
     module = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
-    rules = "cuda" if target.kind.name == "cuda" else "from-target"  # the target's own CUDA rules need intrinsics that take 8 s to load
-    generator = meta_schedule.space_generator.PostOrderApply(sch_rules=rules, postprocs=rules, mutator_probs=rules)
+    rules = default_rules(target)
+    generator = meta_schedule.space_generator.PostOrderApply(sch_rules=rules.schedule, postprocs=rules.postprocs, mutator_probs=rules.mutators)
     context = meta_schedule.TuneContext(module, target=target, space_generator=generator, task_name="main", num_threads=1, rand_state=1)
     return design_size(context.generate_design_space(), module)
 

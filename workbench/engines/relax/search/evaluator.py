@@ -148,12 +148,13 @@ class RelaxEvaluator:
     def compare(self, kernel: str, artifacts: Sequence[Artifact], *, rounds: int) -> list[list[float]] | Failed:
         """Time artifacts by turns in the measuring process."""
         paths = [str(artifact.path) for artifact in artifacts]
-        probe = self._ask(kernel, {"do": "probe", "paths": paths}, patience=len(paths))
+        probe = self._ask(kernel, {"do": "probe", "paths": paths, "rounds": rounds}, patience=len(paths))
         if isinstance(probe, Failed):
             return probe
-        runs_s = sum((number + 1) * time_us / 1e6 for number, time_us in zip(probe["numbers"], probe["times_us"], strict=True))
-        question = {"do": "compare", "paths": paths, "rounds": rounds, "numbers": probe["numbers"]}
-        answer = self._ask(kernel, question, patience=len(paths), extra_s=_COMPARE_PATIENCE * rounds * runs_s)
+        planned = zip(probe["rounds"], probe["numbers"], probe["times_us"], strict=True)
+        runs_s = sum(turns * (number + 1) * time_us / 1e6 for turns, number, time_us in planned)
+        question = {"do": "compare", "paths": paths, "rounds": probe["rounds"], "numbers": probe["numbers"]}
+        answer = self._ask(kernel, question, patience=len(paths), extra_s=_COMPARE_PATIENCE * runs_s)
         return answer if isinstance(answer, Failed) else [list(map(float, times)) for times in answer["times_us"]]
 
     def close(self) -> None:
