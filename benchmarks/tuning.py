@@ -127,7 +127,7 @@ def main() -> None:
             del run["wall_s"]
             runs.append(run)
             sys.stderr.write(f"{json.dumps(run)}\n")
-    write("tuning", {"trials": _TRIALS, "runs": runs, "summary": _summary(runs)}, "python benchmarks/tuning.py")
+            write("tuning", {"trials": _TRIALS, "runs": runs, "summary": _summary(runs)}, "python benchmarks/tuning.py")
 
 
 def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper, save
 
 from workbench.engines.protocol import Engine
 from workbench.engines.relax.engine import RelaxEngine
-from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed, Measured
+from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed, Measured, Outcome
 from workbench.errors import Interrupted, ModelError, TargetError
 from workbench.models import resolve_model
 from workbench.records.profile import Kernel
@@ -172,8 +172,8 @@ def test_a_search_begins_with_the_kernel_as_it_is_and_proposes_nothing_twice(eng
         candidates = search.propose(5)
         assert 0 < len(candidates) <= 5
         assert all(candidate.origin == "search" and candidate.trace and candidate.program for candidate in candidates)
-        search.learn([(candidate.fingerprint, 10.0 + place if place else None) for place, candidate in enumerate(candidates)])
-        search.learn([("no such candidate", 1.0)])
+        search.learn([Outcome(candidate.fingerprint, 10.0 + place if place else None) for place, candidate in enumerate(candidates)])
+        search.learn([Outcome("no such candidate", 1.0)])
         proposed.extend(candidates)
     fingerprints = [baseline.fingerprint, *(candidate.fingerprint for candidate in proposed)]
     assert len(set(fingerprints)) == len(fingerprints)

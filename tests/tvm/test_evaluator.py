@@ -604,11 +604,18 @@ def test_a_linker_that_fails_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 class Clock:
-    """Stands for TVM's evaluator: notes what it is asked, and answers with a time."""
+    """Stands for a library and TVM's evaluator of it: notes what it is asked, and answers with a time; called directly, it takes none."""
 
     def __init__(self, time_us: Callable[[int], float]) -> None:
         self.asked: list[tuple[int, int, str]] = []
+        self.calls = 0
         self._time_us = time_us
+
+    def __getitem__(self, name: str) -> Callable[..., None]:
+        return self._call
+
+    def _call(self, *arguments: Any) -> None:
+        self.calls += 1
 
     def time_evaluator(self, name: str, device: Any, *, number: int, repeat: int, f_preproc: str) -> Callable[..., Any]:
         self.asked.append((number, repeat, f_preproc))
@@ -616,15 +623,52 @@ class Clock:
         return lambda *arguments: SimpleNamespace(results=results)
 
 
-def times(clock: Clock, *, best_us: float | None = None, **options: Any) -> tuple[list[float], int]:
-    reference = measure_job._Reference("", [], {}, {}, {}, 1)  # noqa: SLF001 - the policy of measuring, without its noise
-    return measure_job._times(clock, reference, tvm.cpu(), options=MeasureOptions(**options), best_us=best_us)  # noqa: SLF001 - see above
+def times(clock: Clock, *, best_us: float | None = None, first_us: float = 900.0, **options: Any) -> tuple[list[float], int]:
+    """What is measured after a first run that took `first_us`; that of a quick kernel tells nothing."""
+    reference = measure_job._Reference("", [], {}, {}, {}, 1, 0.0)  # noqa: SLF001 - the policy of measuring, without its noise
+    asked = MeasureOptions(**options)
+    return measure_job._times(clock, reference, tvm.cpu(), options=asked, best_us=best_us, first_us=first_us)  # noqa: SLF001 - see above
 
 
 def test_a_steady_kernel_gets_few_times_and_a_hopeless_one_a_single_one() -> None:
-    assert times(Clock(lambda number: 2000.0), min_repeat_ms=10) == ([pytest.approx(2000.0)] * 3, 5)
+    assert times(Clock(lambda number: 2000.0), min_repeat_ms=10) == ([pytest.approx(2000.0)] * 4, 5)
     assert times(Clock(lambda number: 2000.0), best_us=1000.0) == ([pytest.approx(2000.0)], 1)
-    assert len(times(Clock(lambda number: 2000.0), best_us=1700.0)[0]) == 3
+    assert len(times(Clock(lambda number: 2000.0), best_us=1700.0)[0]) == 4
+
+
+def test_a_first_run_that_takes_many_times_the_best_is_the_only_one() -> None:
+    clock = Clock(lambda number: 2000.0)
+    assert times(clock, best_us=2000.0, first_us=5001.0) == ([5001.0], 1)
+    assert times(clock, best_us=2000.0, first_us=5001.0, number=7) == ([5001.0], 1)
+    assert (clock.asked, clock.calls) == ([], 0)
+    assert times(clock, best_us=2000.0, first_us=4999.0) == ([pytest.approx(2000.0)] * 4, 5)  # perhaps a cold start
+
+
+@pytest.mark.parametrize("options", [{}, {"number": 7}, {"cache_flush": True}])
+def test_the_cold_start_of_a_quick_kernel_does_not_make_it_hopeless(options: dict[str, Any]) -> None:
+    measured, runs = times(Clock(lambda number: 2.0), best_us=2.1, first_us=999.0, min_repeat_ms=10, **options)
+    assert len(measured) >= 3
+    assert measured == [pytest.approx(2.0)] * len(measured)
+    assert runs == (1 if "cache_flush" in options else options.get("number", 5000))
+
+
+def test_a_slow_kernel_is_called_directly_and_its_first_run_counts() -> None:
+    clock = Clock(lambda number: 60_000.0)
+    measured, runs = times(clock, first_us=60_000.0, repeat=4, min_repeat_ms=50, timeout_s=60)
+    assert (measured[0], len(measured), runs) == (60_000.0, 4, 1)
+    assert (clock.asked, clock.calls) == ([], 3)
+    assert times(clock, first_us=60_000.0, best_us=47_000.0) == ([60_000.0], 1)
+
+
+def test_of_a_slow_kernel_the_number_of_runs_and_cold_caches_are_honoured_too() -> None:
+    clock = Clock(lambda number: 60_000.0)
+    assert times(clock, first_us=60_000.0, number=7, repeat=2, min_repeat_ms=500, timeout_s=60) == ([pytest.approx(60_000.0)] * 2, 7)
+    assert {number for number, _, _ in clock.asked} == {7}
+    cold = Clock(lambda number: 60_000.0)
+    measured, runs = times(cold, first_us=90_000.0, best_us=30_000.0, cache_flush=True)
+    assert (measured, runs) == ([pytest.approx(60_000.0)], 1)
+    assert {(number, flush) for number, _, flush in cold.asked} == {(1, "cache_flush_cpu_non_first_arg")}
+    assert (clock.calls, cold.calls) == (0, 0)
 
 
 def test_a_contender_with_noise_gets_as_many_times_as_are_allowed() -> None:
@@ -635,7 +679,7 @@ def test_a_contender_with_noise_gets_as_many_times_as_are_allowed() -> None:
 def test_a_quick_kernel_is_not_given_up_for_what_the_clock_and_the_call_take() -> None:
     clock = Clock(lambda number: 20.0 if number == 1 else 2.0)
     measured, runs = times(clock, best_us=2.1, min_repeat_ms=10)
-    assert measured == [pytest.approx(2.0)] * 3
+    assert measured == [pytest.approx(2.0)] * 4
     assert runs == 5000
     assert clock.asked[1][0] == 50
     assert len(times(Clock(lambda number: 20.0), best_us=2.1)[0]) == 1
@@ -692,7 +736,28 @@ def test_the_limit_grows_with_the_time_of_the_untuned_kernel(make_lab: Callable[
     assert statistics.median(measured.times_us) == pytest.approx(SLEEP_US, rel=0.2)
     compared = lab.evaluator.compare("kernel", [baseline, lab.built(slow(SLEEP_US // 2))], rounds=5)
     assert not isinstance(compared, Failed), compared
-    assert [len(row) for row in compared] == [5, 5]
+    assert len(compared[0]) == 3  # slow ones get fewer rounds
+    assert 3 <= len(compared[1]) <= 4
+    hopeless = lab.evaluator.compare("kernel", [lab.built(slow(3 * SLEEP_US)), lab.built(kernel(*each(PLUS_ONE)))], rounds=2)
+    assert not isinstance(hopeless, Failed), hopeless
+    assert [len(row) for row in hopeless] == [1, 2]
+
+
+@pytest.mark.parametrize(("options", "runs"), [({"number": 3}, 3), ({"cache_flush": True}, 1)])
+def test_slow_kernels_are_compared_as_the_options_say(monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], runs: int) -> None:
+    clock = Clock(lambda number: 60_000.0)
+    reference = measure_job._Reference("", [], {}, {}, {}, 1, 0.0)  # noqa: SLF001 - what is known of a kernel
+    monkeypatch.setattr(measure_job, "_references", {"kernel": reference})
+    monkeypatch.setattr(measure_job, "_load", lambda path: clock)
+    monkeypatch.setattr(measure_job, "_timed", lambda *arguments: 90_000.0)
+    values = {"kernel": "kernel", "paths": ["a"], "options": MeasureOptions(**options).to_dict(), "device_kind": "cpu", "device": 0, "rounds": 5}
+    probe = measure_job.serve(Message({**values, "do": "probe"})).values
+    clock.asked.clear()
+    question = {**values, "do": "compare", "rounds": probe["rounds"], "numbers": probe["numbers"], "expected_us": probe["times_us"]}
+    (row,) = measure_job.serve(Message(question)).values["times_us"]
+    assert row == [pytest.approx(60_000.0)] * probe["rounds"][0]
+    flush = "cache_flush_cpu_non_first_arg" if "cache_flush" in options else ""
+    assert clock.asked == [(runs, 1, flush)] * len(row)
 
 
 def test_artifacts_are_compared_by_turns(lab: Lab) -> None:

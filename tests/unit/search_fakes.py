@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from workbench.engines import search_protocol
 from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed, Measured, TaskSearch
 from workbench.records.command import Command
 from workbench.records.profile import Task
@@ -136,12 +137,12 @@ class FakeTaskSearch:
         self._open = [number for number in self._open if number not in chosen]
         return tuple(self._candidate(number) for number in chosen)
 
-    def learn(self, times_us: Sequence[tuple[str, float | None]]) -> None:
+    def learn(self, outcomes: Sequence[search_protocol.Outcome]) -> None:
         self._bench.wait_at(f"learn {self._kernel}")
-        self._bench.note(f"learn {self._kernel} {' '.join(key.rpartition('/')[2] for key, _ in times_us)}")
+        self._bench.note(f"learn {self._kernel} {' '.join(outcome.fingerprint.rpartition('/')[2] for outcome in outcomes)}")
         self._bench.raise_fault("learn", self._kernel)
-        for key, time_us in times_us:
-            number = key.rpartition("/")[2]
+        for outcome in outcomes:
+            number, time_us = outcome.fingerprint.rpartition("/")[2], outcome.time_us
             if time_us is not None and number.isdigit():
                 self._fastest = min(self._fastest or (time_us, int(number)), (time_us, int(number)))
 

@@ -77,11 +77,32 @@ def test_without_spread_any_difference_counts() -> None:
     assert compare((4.0,) * 5, (5.0,) * 5).text == "slower: 4.0 to 5.0 us"
 
 
-@pytest.mark.parametrize(("before", "after"), [((100.0,), (1.0,)), ((100.0,), (1.0,) * 9), ((100.0,) * 9, (1.0, 1.0))])
+@pytest.mark.parametrize(("before", "after"), [((3.0,), (1.0,)), ((3.0,), (1.0,) * 9), ((3.0, 3.0), (1.0,) * 9), ((3.0,) * 9, (1.0, 1.0))])
 def test_a_sample_that_is_too_small_names_no_winner(before: tuple[float, ...], after: tuple[float, ...]) -> None:
     verdict = compare(before, after)
-    assert (verdict.faster, verdict.ratio, verdict.ratio_error) == (False, 100.0, None)
-    assert verdict.text == "100.00x as fast (100.0 to 1.0 us), measured too few times to know the noise"
+    assert (verdict.faster, verdict.ratio, verdict.ratio_error) == (False, 3.0, None)
+    assert verdict.text == "3.00x as fast (3.0 to 1.0 us), measured too few times to know the noise"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "times"),
+    [((100.0,), (1.0,), "once"), ((100.0,), (1.0,) * 9, "once"), ((100.0, 100.0), (0.5, 1.0, 1.5), "2 times")],
+)
+def test_what_is_clearly_faster_wins_though_the_slow_one_was_measured_few_times(
+    before: tuple[float, ...], after: tuple[float, ...], times: str
+) -> None:
+    verdict = compare(before, after)
+    assert (verdict.faster, verdict.ratio, verdict.ratio_error) == (True, 100.0, None)
+    assert verdict.text == f"100.00x as fast: 100.0 to 1.0 us, the slow one measured {times}"
+
+
+def test_it_is_not_clearly_faster_if_one_of_its_times_is_not() -> None:
+    assert not compare((100.0, 100.0), (1.0, 1.0, 34.0)).faster
+    assert not compare((100.0, 3.0), (1.0, 1.0, 1.0)).faster
+
+
+def test_what_is_clearly_slower_and_measured_few_times_is_no_winner() -> None:
+    assert not compare((1.0,) * 9, (100.0,)).faster
 
 
 # how often
@@ -93,11 +114,11 @@ def test_a_sample_that_is_too_small_names_no_winner(before: tuple[float, ...], a
         ((), None, 10, False),
         ((), 1.0, 10, False),
         ((160.0,), 100.0, 10, True),  # hopeless after one
-        ((150.0,), 100.0, 10, False),  # 1.5 times the best is just not hopeless
-        ((160.0, 149.0), 100.0, 10, False),  # the faster one counts
+        ((125.0,), 100.0, 10, False),  # 1.25 times the best is just not hopeless
+        ((160.0, 124.0), 100.0, 10, False),  # the faster one counts
         ((120.0, 121.0), 100.0, 10, False),  # two are too few to say
         ((120.0, 121.0, 122.0), 100.0, 10, True),  # no contender
-        ((109.0, 130.0, 150.0), 100.0, 10, False),  # perhaps one, and not known well
+        ((104.0, 110.0, 130.0), 100.0, 10, False),  # perhaps one, and not known well
         ((100.0, 100.0, 100.0), 100.0, 10, True),  # known well
         ((90.0, 100.0, 110.0), None, 10, False),  # 1.57 * 10 / sqrt(3) is more than 1 %
         ((90.0, 100.0, 110.0), None, 3, True),  # the most
@@ -111,5 +132,5 @@ def test_a_candidate_is_measured_until_enough_is_known(times: tuple[float, ...],
 
 def test_nothing_is_hopeless_before_there_is_a_best() -> None:
     assert not is_hopeless(1e9, best=None)
-    assert is_hopeless(1.51, best=1.0)
-    assert not is_hopeless(1.5, best=1.0)
+    assert is_hopeless(1.26, best=1.0)
+    assert not is_hopeless(1.25, best=1.0)

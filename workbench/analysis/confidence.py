@@ -10,11 +10,14 @@ from dataclasses import dataclass
 _NOTCH = 1.57
 """Half-width of the notch of McGill, Tukey and Larsen (1978), in IQR / sqrt(n): about a 95 % interval of the median."""
 
-HOPELESS = 1.5
+HOPELESS = 1.25
 """A candidate whose first time is so many times the best is not timed again."""
 
 CONTENDER = 1.05
 """Up to so many times the best, a candidate is timed until its median is known well."""
+
+CLEARLY = 3.0
+"""So many times as fast needs no statistics: noise does not do that."""
 
 _FEW = 3
 _PRECISION = 0.01
@@ -93,6 +96,10 @@ def compare(before: Sequence[float], after: Sequence[float]) -> Verdict:
     """Say whether `after` is faster than `before`; both in microseconds, measured by turns, at least one value each."""
     first, second = spread(before), spread(after)
     ratio = first.median / second.median
+    if math.isinf(first.half_width) and min(before) > CLEARLY * max(after):
+        times = "once" if len(before) == 1 else f"{len(before)} times"
+        text = f"{ratio:.2f}x as fast: {first.median:,.1f} to {second.median:,.1f} us, the slow one measured {times}"
+        return Verdict(faster=True, ratio=ratio, ratio_error=None, text=text)
     if math.isinf(first.half_width) or math.isinf(second.half_width):
         text = f"{ratio:.2f}x as fast ({first.median:,.1f} to {second.median:,.1f} us), measured too few times to know the noise"
         return Verdict(faster=False, ratio=ratio, ratio_error=None, text=text)

@@ -69,6 +69,21 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """What became of a candidate.
+
+    Attributes:
+        fingerprint: The candidate's.
+        time_us: Median of its measured times; None if it failed.
+        build_s: Seconds that building took; 0 if that is not known.
+    """
+
+    fingerprint: str
+    time_us: float | None
+    build_s: float = 0.0
+
+
+@dataclass(frozen=True)
 class Experience:
     """A trial that was measured before, and its trace."""
 
@@ -97,8 +112,8 @@ class TaskSearch(Protocol):
         """At most `count` candidates that were never proposed nor restored; none if the space holds no more."""
         ...
 
-    def learn(self, times_us: Sequence[tuple[str, float | None]]) -> None:
-        """Take note of measured candidates by fingerprint; None for one that failed."""
+    def learn(self, outcomes: Sequence[Outcome]) -> None:
+        """Take note of what became of candidates."""
         ...
 
     def restore(self, known: Sequence[Experience]) -> int:

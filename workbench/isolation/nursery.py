@@ -15,6 +15,7 @@ from workbench.isolation.message import Message
 from workbench.isolation.process import IsolatedProcess
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_MOST_DEATHS = 3  # while loading, one after the other: somebody may have killed the first
 _DOCTOR = "Run `workbench doctor`."
 
 
@@ -99,6 +100,7 @@ class Nursery:
         return self._forker, True
 
     def _fork(self) -> tuple[Lines, int]:
+        deaths = 0
         while True:
             forker, is_new = self._ensure_forker()
             try:
@@ -106,7 +108,8 @@ class Nursery:
             except NurseryGone:
                 code = forker.end()
                 self._forker = None
-                if is_new:
+                deaths += is_new
+                if deaths >= _MOST_DEATHS:
                     raise EnvironmentFault(f"The process that loads {self._names()} {ending(code)}.", _DOCTOR) from None
             except LoadError as error:
                 forker.end()

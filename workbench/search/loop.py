@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from workbench.engines.search_protocol import Artifact, Evaluator, Experience, Failed, Measured, TaskSearch
+from workbench.engines.search_protocol import Artifact, Evaluator, Experience, Failed, Measured, Outcome, TaskSearch
 from workbench.errors import EnvironmentFault, InputError, Interrupted
 from workbench.escaping import plain
 from workbench.records.profile import Task
@@ -234,7 +234,7 @@ class Search:
         self._agenda.trials += trial.status != UNMEASURED
         run.tried += not is_baseline
         if trial.status != UNMEASURED:
-            run.unlearned.put((candidate.fingerprint, trial.time_us))
+            run.unlearned.put(Outcome(candidate.fingerprint, trial.time_us, trial.build_s))
         self._keep(run, trial, artifact)
         if outcome is not None:
             self._watch_device(trial)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
-from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed, TaskSearch
+from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed, Outcome, TaskSearch
 from workbench.records.profile import Task
 from workbench.search.task_run import TaskRun
 from workbench.tuning_database import TuningRecord
@@ -183,7 +183,7 @@ class Producer:
             raise RuntimeError(f"{lost} of {len(candidates)} candidates were not built, and nothing says why")
 
 
-def _taken(entries: queue.SimpleQueue[tuple[str, float | None]]) -> list[tuple[str, float | None]]:
+def _taken(entries: queue.SimpleQueue[Outcome]) -> list[Outcome]:
     """All that is in a queue now."""
     taken = []
     with contextlib.suppress(queue.Empty):

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from workbench.engines.search_protocol import Artifact, Candidate, Experience, Failed, Measured, TaskSearch
+from workbench.engines.search_protocol import Artifact, Candidate, Experience, Failed, Measured, Outcome, TaskSearch
 from workbench.records.profile import Task
 from workbench.records.trial import OK, RUN_ERROR, UNMEASURED, WRONG_RESULT, MeasureOptions, Trial
 from workbench.records.tuning import ENDED, TaskProgress
@@ -38,7 +38,7 @@ class TaskRun:
         is_begun: True once its first round was asked for.
         has_reference: True once the outputs of its candidates can be compared.
         tried: Candidates of this search, the baseline not counted.
-        unlearned: Fingerprints and times that the search was not told yet; the one thing that both threads touch.
+        unlearned: What became of candidates and the search was not told yet; the one thing that both threads touch.
         leftover: Candidates that were proposed and not measured, since their round was cut short; they come first in the next one.
     """
 
@@ -54,7 +54,7 @@ class TaskRun:
     is_begun: bool = False
     has_reference: bool = False
     tried: int = 0
-    unlearned: queue.SimpleQueue[tuple[str, float | None]] = field(default_factory=queue.SimpleQueue)
+    unlearned: queue.SimpleQueue[Outcome] = field(default_factory=queue.SimpleQueue)
     leftover: list[Candidate] = field(default_factory=list)
 
     @property

@@ -44,6 +44,7 @@ def main() -> int:
         directory = SessionDirectory.open(options.session)
         with directory.lock() as mine:
             if not mine:
+                _refuse(directory)
                 return ALREADY_SERVED
             function = _read(front, options.function_bytes)
             front_gone = threading.Event()
@@ -68,6 +69,14 @@ def _log(error: BaseException) -> None:
     with contextlib.suppress(OSError):  # the log lies on the same full disk
         traceback.print_exception(error)
         sys.stderr.flush()
+
+
+def _refuse(directory: SessionDirectory) -> None:
+    """Say who serves the session already."""
+    with directory.store() as store:
+        owner = store.worker()
+    name = "another worker" if owner is None else f"the worker of process {owner.pid}"
+    sys.stderr.write(f"The session in {directory.path} is served by {name}.\n")
 
 
 def _take_standard_input() -> int:

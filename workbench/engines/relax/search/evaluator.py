@@ -153,7 +153,7 @@ class RelaxEvaluator:
             return probe
         planned = zip(probe["rounds"], probe["numbers"], probe["times_us"], strict=True)
         runs_s = sum(turns * (number + 1) * time_us / 1e6 for turns, number, time_us in planned)
-        question = {"do": "compare", "paths": paths, "rounds": probe["rounds"], "numbers": probe["numbers"]}
+        question = {"do": "compare", "paths": paths, "rounds": probe["rounds"], "numbers": probe["numbers"], "expected_us": probe["times_us"]}
         answer = self._ask(kernel, question, patience=len(paths), extra_s=_COMPARE_PATIENCE * runs_s)
         return answer if isinstance(answer, Failed) else [list(map(float, times)) for times in answer["times_us"]]
 

@@ -1,38 +1,35 @@
-"""Chooses candidates: an evolution whose population lives on between rounds, so that a round replays new schedules only."""
+"""Chooses what to try next: an evolution of decisions under the cost model, of which only the chosen ones are made into schedules."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from workbench.engines.relax.search.cost_model import CostModel
 from workbench.engines.relax.search.sampling import Sample, Sampler
+from workbench.engines.relax.search.sketches import Genome, Sketch
 
-_INITIAL = 48
-_FRESH = 8
-_GENERATIONS = 2
-_CHILDREN = 24
-_PARENTS = 32
-_KEPT = 192
-_RANDOM_SHARE = 0.1
-_FRUITLESS_ROUNDS = 8
+_ELITES = 32
+_POPULATION = 256
+_FRESH = 96
+_GENERATIONS = 4
+_CROSSED = 0.2
+_AT_RANDOM = 0.12
+"""Share of a round that does not follow the model."""
 
+_NEIGHBOURS = 0.25
+"""Share of a round that is the most promising near the fastest schedule so far."""
 
-@dataclass(frozen=True)
-class Elite:
-    """A measured schedule that may become a parent."""
-
-    trace: Any
-    time_us: float
+_FRUITLESS_TRIES = 12
+_ENDGAME = 4
 
 
 class Evolution:
-    """Proposes samples that were never proposed before.
+    """Proposes schedules that were never proposed before.
 
     Args:
-        sampler: Makes the schedules.
+        sampler: Makes schedules of decisions.
         model: Predicts their speed.
         seed: Equal seeds and equal measured times give equal proposals.
     """
@@ -41,83 +38,109 @@ class Evolution:
         self._sampler = sampler
         self._model = model
         self._random = np.random.default_rng(seed)
-        self._pool: dict[str, Sample] = {}
         self._known: set[str] = set()
-        self._elites: list[Elite] = []
+        self._tried: set[Genome] = set()
+        self._elites: list[tuple[float, Genome]] = []
 
     def forbid(self, fingerprint: str) -> None:
         """Never propose a schedule that was measured already."""
         self._known.add(fingerprint)
-        self._pool.pop(fingerprint, None)
 
     def is_new(self, fingerprint: str) -> bool:
         """True unless a schedule was proposed or forbidden."""
         return fingerprint not in self._known
 
-    def add_elite(self, trace: Any, time_us: float) -> None:
-        """Let a measured schedule have children, if it is one of the fastest."""
-        self._elites.append(Elite(trace, time_us))
-        self._elites.sort(key=lambda elite: elite.time_us)
-        del self._elites[_PARENTS:]
+    def take_note(self, genome: Genome, time_us: float | None, *, build_s: float = 0.0) -> None:
+        """Learn from a measured schedule; one of the fastest may have children."""
+        self._tried.add(genome)
+        self._model.add(genome, time_us, build_s=build_s)
+        if time_us is not None:
+            self._elites.append((time_us, genome))
+            self._elites.sort(key=lambda elite: elite[0])
+            del self._elites[_ELITES:]
 
     def propose(self, count: int) -> list[Sample]:
-        """The most promising samples, some of them picked at random; fewer if the space holds no more."""
-        self._breed(count)
-        ranked = self._ranked()
-        chosen_at_random = min(round(count * _RANDOM_SHARE), len(ranked)) if self._model.is_fitted else min(count, len(ranked))
-        best = ranked[: max(count - chosen_at_random, 0)]
-        others = ranked[len(best) :]
-        picked = self._random.permutation(len(others))[:chosen_at_random]
-        chosen = [*best, *(others[int(index)] for index in sorted(picked))]
-        for sample in chosen:
-            self.forbid(sample.fingerprint)
-        self._pool = {sample.fingerprint: sample for sample in self._ranked()[:_KEPT]}
+        """The most promising schedules, some of them picked at random; fewer if the space holds no more."""
+        chosen: list[Sample] = []
+        fruitless = 0
+        while len(chosen) < count and fruitless < _FRUITLESS_TRIES:
+            made = self._make(self._ranked(count - len(chosen)))
+            chosen.extend(made)
+            fruitless = 0 if made else fruitless + 1
         return chosen
 
-    def _breed(self, count: int) -> None:
-        """Have enough unmeasured schedules: fresh random ones, and generations of children of the best."""
-        if not self._elites and not self._pool:
-            self._sample(max(_INITIAL, 2 * count))
-        else:
-            self._sample(_FRESH)
-        if self._model.is_fitted:
-            for _ in range(_GENERATIONS):
-                self._mutate(_CHILDREN)
-        fruitless = 0
-        while len(self._pool) < 2 * count and fruitless < _FRUITLESS_ROUNDS:  # most decisions give no valid schedule on a GPU
-            before = len(self._pool)
-            self._sample(_INITIAL)
-            self._mutate(_CHILDREN)
-            fruitless = fruitless + 1 if len(self._pool) == before else 0
+    def _make(self, genomes: Sequence[Genome]) -> list[Sample]:
+        """Make schedules; what gives none, or one that is known, is never tried again."""
+        self._tried.update(genomes)
+        made = []
+        for genome, sample in zip(genomes, self._sampler.made(genomes), strict=True):
+            if sample is None:
+                self._model.add_invalid(genome)
+            elif self.is_new(sample.fingerprint):
+                self.forbid(sample.fingerprint)
+                made.append(sample)
+        return made
 
-    def _sample(self, count: int) -> None:
-        self._admit(self._sampler.random(self._seeds(count)))
+    def _ranked(self, count: int) -> list[Genome]:
+        """Untried decisions for a round, the most promising first."""
+        if not self._model.is_fitted:
+            return self._new(self._drawn(_ENDGAME * count))[:count]
+        population = self._evolved()
+        at_random = round(count * _AT_RANDOM)
+        near = round(count * _NEIGHBOURS)
+        best = self._favourites(population, count - at_random - near)
+        taken = set(best)
+        neighbours = [genome for genome in self._sorted(self._new(self._children([self._elites[0][1]], _POPULATION // 2))) if genome not in taken]
+        best.extend(neighbours[:near])
+        taken.update(best)
+        others = [genome for genome in [*self._new(self._drawn(_FRESH)), *population] if genome not in taken]
+        return [*best, *others[: count - len(best)]]
 
-    def _mutate(self, count: int) -> None:
-        """Children of the fastest measured and of the most promising unmeasured schedules, the better the more."""
-        parents = [elite.trace for elite in self._elites]
-        promising = [sample.trace for sample in self._ranked()[:_PARENTS]]
-        mixed = [trace for pair in zip(parents, promising, strict=False) for trace in pair]
-        mixed.extend(parents[len(promising) :])
-        mixed.extend(promising[len(parents) :])
-        if not mixed:
-            return
-        weights = 1.0 / (1.0 + np.arange(len(mixed)) / 4.0)
-        picked = self._random.choice(len(mixed), size=count, p=weights / weights.sum())
-        self._admit(self._sampler.mutated([(mixed[index], seed) for index, seed in zip(picked, self._seeds(count), strict=True)]))
+    def _favourites(self, genomes: Sequence[Genome], count: int) -> list[Genome]:
+        """The first choices of each member of the model in turn: few agree on all of them, so that a round is not many times the same idea."""
+        rankings = [list(np.argsort(-opinion, kind="stable")) for opinion in self._model.opinions(genomes)]
+        chosen: dict[Genome, None] = {}
+        for places in zip(*rankings, strict=True):
+            for place in places:
+                if len(chosen) < count:
+                    chosen[genomes[place]] = None
+        return list(chosen)
 
-    def _admit(self, samples: list[Sample | None]) -> None:
-        for sample in samples:
-            if sample is not None and sample.fingerprint not in self._known:
-                self._pool.setdefault(sample.fingerprint, sample)
+    def _evolved(self) -> list[Genome]:
+        """A population that the model likes, none of it tried."""
+        parents = [genome for _, genome in self._elites]
+        population = self._new([*self._drawn(_FRESH), *self._children(parents, _POPULATION)])
+        for _ in range(_GENERATIONS):
+            promising = self._sorted(population)[:_ELITES]
+            population = self._new([*promising, *self._children([*parents, *promising], _POPULATION)])
+        return population
 
-    def _seeds(self, count: int) -> list[int]:
-        return [int(seed) for seed in self._random.integers(1, 2**31 - 2, size=count)]
+    def _children(self, parents: Sequence[Genome], count: int) -> list[Genome]:
+        """Mutations of parents, and crossings of two of the same sketch; the first parents have more."""
+        if not parents:
+            return []
+        weights = 1.0 / (1.0 + np.arange(len(parents)) / 8.0)
+        picked = self._random.choice(len(parents), size=(count, 2), p=weights / weights.sum())
+        crossed = self._random.random(count) < _CROSSED
+        children = []
+        for (first, second), cross in zip(picked, crossed, strict=True):
+            one, other = parents[first], parents[second]
+            sketch = self._sketch(one)
+            child = sketch.crossed(one, other, self._random) if cross and one.sketch == other.sketch else one
+            children.append(sketch.mutated(child, self._random))
+        return children
 
-    def _ranked(self) -> list[Sample]:
-        """The unmeasured schedules, most promising first; in order of their making while nothing is known."""
-        samples = list(self._pool.values())
-        speeds = self._model.predict([sample.features for sample in samples]) if samples else None
-        if speeds is None:
-            return samples
-        return [samples[index] for index in np.argsort(-speeds, kind="stable")]
+    def _drawn(self, count: int) -> list[Genome]:
+        sketches = self._sampler.sketches
+        return [sketches[index % len(sketches)].random(self._random) for index in range(count)]
+
+    def _new(self, genomes: Sequence[Genome]) -> list[Genome]:
+        """Each of the untried ones once."""
+        return [genome for genome in dict.fromkeys(genomes) if genome not in self._tried]
+
+    def _sorted(self, genomes: Sequence[Genome]) -> list[Genome]:
+        speeds = self._model.predict(genomes)
+        return [genomes[index] for index in np.argsort(-speeds, kind="stable")]
+
+    def _sketch(self, genome: Genome) -> Sketch:
+        return self._sampler.sketches[genome.sketch]

@@ -12,7 +12,7 @@ import numpy as np
 import tvm
 import tvm_ffi
 
-from workbench.analysis.confidence import CONTENDER, is_enough, is_hopeless
+from workbench.analysis.confidence import CLEARLY, CONTENDER, is_enough, is_hopeless
 from workbench.engines.relax.search.arrays import Array, count_of_no_numbers, difference, is_same, poisoned, random_array, telling, worst
 from workbench.isolation import Message
 from workbench.records.trial import Check, MeasureOptions
@@ -24,7 +24,9 @@ _MOST_BYTES = 2**30
 _MOST_GUARDED_BYTES = 2**26
 _TIMES_A_CALL = 3
 _PATIENCE = 4.0  # a slow kernel may take so many times what the options ask for
-_TURNS_US = 5e5
+_TURNS_US = 2.5e5
+_SLOW_US = 5e4
+_COLD = 2.0
 _LEAST_TURNS = 3
 _TIMING_SHARE = 0.3  # of a trial's timeout: then a slow kernel has been timed often enough
 _QUICK_US = 1000.0
@@ -42,6 +44,7 @@ class _Reference:
         after: What they hold after the untuned kernel.
         guarded: What those hold that it only reads, by place; very large ones are left out.
         reduction: Terms of its longest sum.
+        run_us: Time of the run that gave them.
     """
 
     path: str
@@ -50,6 +53,7 @@ class _Reference:
     after: dict[int, Array]
     guarded: dict[int, Array]
     reduction: int
+    run_us: float
 
     @property
     def size_bytes(self) -> int:
@@ -99,6 +103,7 @@ def _set_reference(values: dict[str, Any]) -> dict[str, Any]:
         after={place: found[place] for place in written},
         guarded={place: array for place, array in enumerate(inputs) if place not in written and array.nbytes <= _MOST_GUARDED_BYTES},
         reduction=values["reduction"],
+        run_us=run_s * 1e6,
     )
     _references.pop(values["kernel"], None)
     forgotten = []
@@ -130,12 +135,15 @@ def _measure(values: dict[str, Any]) -> dict[str, Any]:
         time.sleep(options.cooldown_ms / 1e3)
     reference, device = _references[values["kernel"]], _device(values)
     module = _load(values["path"])
-    check = _check(module[_ENTRY], reference, device, compared=values["check"])
+    if not values["check"] and reference.run_us > _SLOW_US and values["path"] == reference.path:
+        check, first_us = None, reference.run_us  # it has just run
+    else:
+        check, first_us = _check(module[_ENTRY], reference, device, compared=values["check"])
     is_right = check is None or check.passed
     times_us: list[float] = []
     runs = 0
     if is_right and values["timed"]:
-        times_us, runs = _times(module, reference, device, options=options, best_us=values["best_us"])
+        times_us, runs = _times(module, reference, device, options=options, best_us=values["best_us"], first_us=first_us)
     # Comparing all inputs takes as long as some runs: a candidate that will not win may go unpunished, since what it spoils shows in the next ones.
     may_win = not times_us or values["best_us"] is None or min(times_us) <= CONTENDER * values["best_us"]
     guarded = reference.guarded.items() if may_win else ()
@@ -153,7 +161,7 @@ def _measure(values: dict[str, Any]) -> dict[str, Any]:
 
 def _is_sound(reference: _Reference, device: Any) -> bool:
     """False if the untuned kernel itself is wrong by now: an earlier candidate wrote where it should not."""
-    check = _check(_load(reference.path)[_ENTRY], reference, device, compared=True)
+    check, _ = _check(_load(reference.path)[_ENTRY], reference, device, compared=True)
     return check is not None and check.passed
 
 
@@ -164,12 +172,14 @@ def _probe_all(values: dict[str, Any]) -> dict[str, Any]:
     times_us = []
     for path in values["paths"]:
         module = _load(path)
-        module[_ENTRY](*reference.arguments)
-        device.sync()
-        times_us.append(_probe(module, reference, device, options)[0])
+        first_us = _timed(module[_ENTRY], reference, device)
+        is_known = first_us > _SLOW_US and not options.cache_flush
+        times_us.append(first_us if is_known else _probe(module, reference, device, options, first_us)[0])
     numbers = [_number(time_us, options) for time_us in times_us]
-    affordable = [_TURNS_US / (time_us * (number + 1)) for time_us, number in zip(times_us, numbers, strict=True)]
-    return {"times_us": times_us, "numbers": numbers, "rounds": [max(min(int(turns), values["rounds"]), _LEAST_TURNS) for turns in affordable]}
+    affordable = [int(_TURNS_US / (time_us * number)) for time_us, number in zip(times_us, numbers, strict=True)]
+    least = [1 if turns < 1 and time_us > CLEARLY * min(times_us) else _LEAST_TURNS for turns, time_us in zip(affordable, times_us, strict=True)]
+    rounds = [min(max(turns, fewest), values["rounds"]) for turns, fewest in zip(affordable, least, strict=True)]
+    return {"times_us": times_us, "numbers": numbers, "rounds": rounds}
 
 
 def _compare(values: dict[str, Any]) -> dict[str, Any]:
@@ -177,52 +187,85 @@ def _compare(values: dict[str, Any]) -> dict[str, Any]:
     options = MeasureOptions.from_dict(values["options"])
     reference, device = _references[values["kernel"]], _device(values)
     modules = [_load(path) for path in values["paths"]]
-    times_us: list[list[float]] = [[] for _ in modules]
+    probed = zip(values["expected_us"], values["numbers"], strict=True)  # what one slow run took is a time too, if times are of one run
+    times_us: list[list[float]] = [[time_us] if number == 1 and time_us > _SLOW_US and not options.cache_flush else [] for time_us, number in probed]
     for turn in range(max(values["rounds"])):
         order = range(len(modules)) if turn % 2 == 0 else reversed(range(len(modules)))
         for index in order:
-            if turn >= values["rounds"][index]:
+            if len(times_us[index]) >= values["rounds"][index]:
                 continue
-            times_us[index].extend(_evaluate(modules[index], reference, device, options, number=values["numbers"][index]))
+            expected_us, number = values["expected_us"][index], values["numbers"][index]
+            times_us[index].extend(_evaluate(modules[index], reference, device, options, number=number, expected_us=expected_us))
     return {"times_us": times_us}
 
 
-def _check(kernel: Callable[..., None], reference: _Reference, device: Any, *, compared: bool) -> Check | None:
-    """Run a kernel once on poisoned outputs, which warms it up too; compare what it wrote if asked."""
+def _check(kernel: Callable[..., None], reference: _Reference, device: Any, *, compared: bool) -> tuple[Check | None, float]:
+    """Run a kernel once on poisoned outputs, which warms it up too; what it wrote beside what it should have, if asked, and the microseconds."""
     for place, array in reference.before.items():
         reference.arguments[place].copyfrom(array)
+    time_us = _timed(kernel, reference, device)
+    if not compared:
+        return None, time_us
+    check = worst([difference(reference.arguments[place].numpy(), expected, reference.reduction) for place, expected in reference.after.items()])
+    return check, time_us
+
+
+def _timed(kernel: Callable[..., None], reference: _Reference, device: Any) -> float:
+    """Microseconds of one call, which is exact enough for a slow kernel."""
+    started = time.perf_counter()
     kernel(*reference.arguments)
     device.sync()
-    if not compared:
-        return None
-    return worst([difference(reference.arguments[place].numpy(), expected, reference.reduction) for place, expected in reference.after.items()])
+    return (time.perf_counter() - started) * 1e6
 
 
-def _times(module: Any, reference: _Reference, device: Any, *, options: MeasureOptions, best_us: float | None) -> tuple[list[float], int]:
-    """Measured times until they are enough, and the runs behind each."""
-    first, runs = _probe(module, reference, device, options)
+def _times(
+    module: Any, reference: _Reference, device: Any, *, options: MeasureOptions, best_us: float | None, first_us: float
+) -> tuple[list[float], int]:
+    """Measured times until they are enough, and the runs behind each.
+
+    Args:
+        module: The candidate.
+        reference: What it is run on.
+        device: Where.
+        options: How often.
+        best_us: The best time so far.
+        first_us: The time of its very first run, with cold caches: enough if it is many times the best.
+    """
+    tells = first_us > _QUICK_US and not options.cache_flush  # of a quick kernel it measures the cold start
+    if tells and best_us is not None and is_hopeless(first_us, best=_COLD * best_us):
+        return [first_us], 1
+    if first_us > _SLOW_US and not options.cache_flush:
+        first, runs = first_us, 1  # a cold start is lost in it
+    else:
+        first, runs = _probe(module, reference, device, options, first_us)
     if is_hopeless(first, best=best_us):
         return [first], runs
     number = _number(first, options)
     times = [first] if number == runs else []
     allowed_s = min(_TIMING_SHARE * options.timeout_s, _PATIENCE * options.repeat * options.min_repeat_ms / 1e3)
     deadline = time.perf_counter() + allowed_s
-    while not is_enough(times, best=best_us, most=options.repeat) and (not times or time.perf_counter() < deadline):
-        affordable = max(int((deadline - time.perf_counter()) * 1e6 / (number * first)), 1)
-        wanted = min(_TIMES_A_CALL, affordable, options.repeat - len(times))
-        times.extend(_evaluate(module, reference, device, options, number=number, repeat=wanted))
+    while not is_enough(times, best=best_us, most=options.repeat):
+        affordable = int((deadline - time.perf_counter()) * 1e6 / (number * first))
+        if times and affordable < 1:
+            break
+        wanted = min(_TIMES_A_CALL, affordable, options.repeat - len(times)) if times else 1
+        times.extend(_evaluate(module, reference, device, options, number=number, repeat=wanted, expected_us=first))
     return times, number
 
 
-def _probe(module: Any, reference: _Reference, device: Any, options: MeasureOptions) -> tuple[float, int]:
+def _probe(module: Any, reference: _Reference, device: Any, options: MeasureOptions, first_us: float) -> tuple[float, int]:
     """A first time and its runs: one, or what a millisecond holds, since one run of a quick kernel measures the clock and the call too."""
-    time_us = _evaluate(module, reference, device, options)[0]
+    time_us = _evaluate(module, reference, device, options, expected_us=first_us)[0]
     runs = min(_number(time_us, options), math.ceil(_QUICK_US / max(time_us, _CLOCK_US)))
     return (time_us, 1) if runs == 1 else (_evaluate(module, reference, device, options, number=runs)[0], runs)
 
 
-def _evaluate(module: Any, reference: _Reference, device: Any, options: MeasureOptions, *, number: int = 1, repeat: int = 1) -> list[float]:
-    """Microseconds of each of `repeat` times; TVM runs the kernel once more before, uncounted."""
+def _evaluate(
+    module: Any, reference: _Reference, device: Any, options: MeasureOptions, *, number: int = 1, repeat: int = 1, expected_us: float = 0.0
+) -> list[float]:
+    """Microseconds of each of `repeat` times; TVM runs the kernel once more before, uncounted, which is left out where it takes long."""
+    if number == 1 and expected_us > _SLOW_US and not options.cache_flush:
+        return [_timed(module[_ENTRY], reference, device) for _ in range(repeat)]
     flush = _FLUSH.get(str(device).partition(":")[0], "") if options.cache_flush else ""
     evaluator = module.time_evaluator(_ENTRY, device, number=number, repeat=repeat, f_preproc=flush)
     return [seconds * 1e6 for seconds in evaluator(*reference.arguments).results]

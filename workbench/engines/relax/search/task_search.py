@@ -15,18 +15,19 @@ from tvm.s_tir.meta_schedule.space_generator import ScheduleFn
 from workbench.engines.relax.build import with_default_schedules
 from workbench.engines.relax.search.cost_model import CostModel
 from workbench.engines.relax.search.evolution import Evolution
-from workbench.engines.relax.search.sampling import Replayer, Sample, Sampler, fingerprint
+from workbench.engines.relax.search.sampling import Sample, Sampler, fingerprint
+from workbench.engines.relax.search.sketches import Genome, trace_json
 from workbench.engines.relax.search_spaces import SearchSpace
 from workbench.engines.relax.space import design_size
-from workbench.engines.search_protocol import Candidate, Experience
+from workbench.engines.search_protocol import Candidate, Experience, Outcome
 from workbench.errors import InternalError
 from workbench.escaping import plain
 from workbench.records.trial import DEVICE_LOST, UNMEASURED
 from workbench.tuning_database import TuningRecord, decisions
 
-_MOST_RESTORED = 1024
-_MOST_OF_OWN = 16
-_MOST_OF_ANOTHER = 128
+_MOST_INHERITED = 16
+_MOST_OF_ANOTHER = 4
+_MOST_ADAPTED = 8
 _SAY_NOTHING = (UNMEASURED, DEVICE_LOST)
 _LAYOUT_CHANGE = "meta_schedule.layout_rewrite_preproc"  # stock TVM times such a schedule without the change
 _LAYOUT_ATTRIBUTE = "layout_free_buffers"  # would let a schedule change the layout of the kernel's arguments
@@ -59,7 +60,7 @@ class RelaxTaskSearch:
         space = make_space()
         self._origin = "user" if isinstance(space.generator, ScheduleFn) else "search"
         self._sampler = Sampler(self._module, target, space, threads=threads)
-        self._model = CostModel(seed=seed)
+        self._model = CostModel(self._sampler.sketches, seed=seed)
         self._evolution = Evolution(self._sampler, self._model, seed=seed)
         self._proposed: dict[str, Sample] = {}
         self._inherited: list[Sample] = []
@@ -100,56 +101,51 @@ class RelaxTaskSearch:
             *(_candidate(sample, self._origin, search_s=seconds) for sample in samples),
         )
 
-    def learn(self, times_us: Sequence[tuple[str, float | None]]) -> None:
+    def learn(self, outcomes: Sequence[Outcome]) -> None:
         """Fit the cost model to what was measured, and let the fastest have children."""
-        for key, time_us in times_us:
-            sample = self._proposed.pop(key, None)
-            if sample is None:
-                continue
-            self._take_note(sample, time_us)
+        for outcome in outcomes:
+            sample = self._proposed.pop(outcome.fingerprint, None)
+            if sample is not None and sample.genome is not None:
+                self._evolution.take_note(sample.genome, outcome.time_us, build_s=outcome.build_s)
         self._model.fit()
 
     def restore(self, known: Sequence[Experience]) -> int:
-        """Replay recorded trials: the newest and the fastest ones, if there are very many."""
-        for experience in known:
-            self._evolution.forbid(experience.trial.fingerprint)
-        useful = [experience for experience in known if experience.trace]
-        if len(useful) > _MOST_RESTORED:
-            fastest = sorted(useful[: -_MOST_RESTORED // 2], key=lambda experience: experience.trial.time_us or math.inf)
-            useful = [*fastest[: _MOST_RESTORED // 2], *useful[-_MOST_RESTORED // 2 :]]
-        samples = self._sampler.replayed([experience.trace for experience in useful])
+        """Take up recorded trials: their schedules are known by their fingerprints, their decisions by their traces."""
         restored = 0
-        for sample, experience in zip(samples, useful, strict=True):
-            if sample is not None:
-                self._evolution.forbid(sample.fingerprint)
-                self._is_known_to_work = True
-                if experience.trial.status not in _SAY_NOTHING:
-                    restored += 1
-                    self._take_note(sample, experience.trial.time_us)
+        for experience in known:
+            trial = experience.trial
+            self._evolution.forbid(trial.fingerprint)
+            genome = self._sampler.genome(experience.trace) if experience.trace else None
+            if genome is None or trial.status in _SAY_NOTHING:
+                continue
+            self._is_known_to_work = True
+            self._evolution.take_note(genome, trial.time_us, build_s=trial.build_s)
+            restored += 1
         self._model.fit()
         return restored
 
     def transfer(self, records: Sequence[TuningRecord]) -> int:
-        """Learn from records of other kernels; those of this very kernel, the fastest first, are proposed themselves."""
+        """Have schedules that others found proposed first: for this very kernel the fastest ones, for like kernels theirs, fitted to its loops."""
         by_workload: dict[str, list[TuningRecord]] = {}
         for record in records:
-            if record.time_us is not None:
+            if record.time_us is not None and _LAYOUT_CHANGE not in record.trace_json:
                 by_workload.setdefault(record.workload.module, []).append(record)
-        used = 0
+        own: list[TuningRecord] = []
+        others: list[tuple[int, int, Genome]] = []
         for found in by_workload.values():
             fastest = sorted(found, key=lambda record: record.time_us or math.inf)
-            module = _loaded(fastest[0])
-            if module is None:
+            if self._is_own(fastest[0]):
+                own.extend(fastest)
                 continue
-            if _is_same_kernel(module["main"], self._module["main"]):
-                traces = [record.trace_json for record in fastest if _LAYOUT_CHANGE not in record.trace_json]
-                samples = [sample for sample in self._sampler.replayed(traces[:_MOST_OF_OWN]) if sample is not None]
-                self._inherited.extend(samples)
-            else:
-                samples = self._transfer_speeds(module, fastest[:_MOST_OF_ANOTHER])
-            used += len(samples)
-        self._model.fit()
-        return used
+            near = [self._sampler.adapted(record.trace_json) for record in fastest[:_MOST_OF_ANOTHER]]
+            others.extend((-fit[1], rank, fit[0]) for rank, fit in enumerate(near) if fit is not None)
+        own.sort(key=lambda record: record.time_us or math.inf)
+        others.sort(key=lambda item: item[:2])
+        genomes = list(dict.fromkeys(genome for _, _, genome in others))[:_MOST_ADAPTED]
+        samples = [*self._sampler.replayed([record.trace_json for record in own[:_MOST_INHERITED]]), *self._sampler.made(genomes)]
+        valid = [sample for sample in samples if sample is not None]
+        self._inherited.extend(valid)
+        return len(valid)
 
     def rebuild(self, trace: str) -> Candidate:
         """The candidate of a recorded trace; the baseline's is empty."""
@@ -160,20 +156,10 @@ class RelaxTaskSearch:
             raise InternalError("A recorded schedule does not fit the kernel any more.", "Search the task again.")
         return _candidate(sample, self._origin, search_s=0.0)
 
-    def _take_note(self, sample: Sample, time_us: float | None) -> None:
-        self._model.add(sample.features, time_us)
-        if time_us is not None:
-            self._evolution.add_elite(sample.trace, time_us)
-
-    def _transfer_speeds(self, module: tvm.IRModule, records: Sequence[TuningRecord]) -> list[Sample]:
-        """Show the cost model another kernel's schedules and their speeds beside the fastest of them."""
-        replayer = Replayer(module, self._target)
-        pairs = [(replayer.replay(record.trace_json), record.time_us or math.inf) for record in records]
-        known = [(sample, time_us) for sample, time_us in pairs if sample is not None]
-        if known:
-            best = min(time_us for _, time_us in known)
-            self._model.transfer([sample.features for sample, _ in known], [best / time_us for _, time_us in known])
-        return [sample for sample, _ in known]
+    def _is_own(self, record: TuningRecord) -> bool:
+        """True if a record is of this kernel."""
+        module = _loaded(record)
+        return module is not None and _is_same_kernel(module["main"], self._module["main"])
 
 
 def _loaded(record: TuningRecord) -> tvm.IRModule | None:
@@ -191,24 +177,15 @@ def _is_same_kernel(function: tvm.tirx.PrimFunc, other: tvm.tirx.PrimFunc) -> bo
 
 
 def _candidate(sample: Sample, origin: str, *, search_s: float) -> Candidate:
-    trace = json.dumps(sample.trace.as_json(), separators=(",", ":"), default=_plain_number)
+    trace = trace_json(sample.trace)
     return Candidate(
-        trace=trace,
+        trace=json.dumps(trace, separators=(",", ":")),
         fingerprint=sample.fingerprint,
         origin=origin,
         program=_program(sample.module),
-        decisions=decisions(json.loads(trace)),
+        decisions=decisions(trace),
         search_s=search_s,
     )
-
-
-def _plain_number(value: object) -> int | float:
-    """A number of TVM's in a trace as one of JSON's."""
-    if isinstance(value, tvm.tirx.IntImm):
-        return int(value.value)
-    if isinstance(value, tvm.tirx.FloatImm):
-        return float(value.value)
-    raise TypeError(f"a trace holds {type(value).__name__}")
 
 
 def _program(module: tvm.IRModule) -> bytes:
