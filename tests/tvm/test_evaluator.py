@@ -75,7 +75,7 @@ def program(module: Any) -> bytes:
 
 
 def candidate(module: Any, *, reference: Any = None) -> Candidate:
-    return Candidate("", "0", "search", program(module), reference=b"" if reference is None else program(reference))
+    return Candidate("", "0", "search", program(module), cpu_program=b"" if reference is None else program(reference))
 
 
 class Lab:

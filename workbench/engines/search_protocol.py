@@ -22,7 +22,8 @@ class Candidate:
         program: What a building process compiles.
         decisions: Sampling decisions in words.
         search_s: Seconds that finding it took.
-        reference: For a baseline: the kernel without any schedule, whose outputs are right by definition.
+        cpu_program: What a processor runs in its place where the device is not here: for a baseline the kernel without any schedule, for a schedule
+            on tensor cores the same without their intrinsics; empty where the program itself has a form for processors.
     """
 
     trace: str
@@ -31,7 +32,7 @@ class Candidate:
     program: bytes = field(repr=False)
     decisions: tuple[str, ...] = ()
     search_s: float = 0.0
-    reference: bytes = field(default=b"", repr=False)
+    cpu_program: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,17 @@ class Failed:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A built candidate: a library on disk."""
+    """A built candidate: a library on disk.
+
+    Attributes:
+        path: The library.
+        build_s: Seconds that building took.
+        unchecked: Why its output cannot be checked where the device is not here; then there is no library.
+    """
 
     path: Path
     build_s: float
+    unchecked: str = ""
 
 
 @dataclass(frozen=True)

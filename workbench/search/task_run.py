@@ -180,7 +180,7 @@ def _status(built: Artifact | Failed, outcome: Measured | Failed | None) -> tupl
             f"the largest difference is {largest}."
         )
     if not outcome.times_us:
-        return UNMEASURED, ""
+        return UNMEASURED, f"Built, but its output was not checked: {built.unchecked}." if built.unchecked else ""
     if not make_sense(outcome.times_us):
         return RUN_ERROR, f"The measured times make no sense: {', '.join(f'{time_us:g} us' for time_us in outcome.times_us[:5])}."
     return OK, ""

@@ -128,7 +128,8 @@ class RelaxEngine:
         def make() -> SearchSpace:
             return make_space(space, tvm_target) if schedule is None else user_space(schedule, tvm_target)
 
-        return RelaxTaskSearch(lowered.module[kernel], tvm_target, make, seed=seed, threads=physical_cores())
+        absent = bool(_missing_device(target))
+        return RelaxTaskSearch(lowered.module[kernel], tvm_target, make, seed=seed, threads=physical_cores(), checked_on_cpu=absent)
 
     def evaluator(self, options: MeasureOptions, *, scratch: Path, builders: int | None, seed: int) -> Evaluator:
         """What builds and measures candidates for the model's target."""

@@ -13,7 +13,7 @@ from typing import Any
 import tvm
 
 from workbench.engines.relax.build import code_generation
-from workbench.engines.relax.cpu_check import runnable_on_cpu
+from workbench.engines.relax.cpu_check import NotCheckable, runnable_on_cpu
 from workbench.engines.relax.cuda_code import cuda_source, ptxas_report
 from workbench.engines.relax.targets import to_tvm
 from workbench.isolation import Message
@@ -29,11 +29,11 @@ def serve(request: Message) -> Message:
 
     Args:
         request: ``target`` (as `TargetSpec.to_dict`) and ``path`` of the library to write; the module as TVM's JSON in the first blob.
-            With ``for_cpu`` the library is of the module's CPU form, for the target ``host``, or of the module in the second blob if there is one;
-            the code for ``target`` is only generated, and compiled if the toolkit is here.
+            With ``for_cpu`` the library is of the module's CPU form, for the target ``host``, or of that of the module in the second blob if there
+            is one; the code for ``target`` is only generated, and compiled if the toolkit is here.
 
     Returns:
-        ``build_s``: seconds it took.
+        ``build_s``: seconds it took; ``unchecked``: why there is no CPU form, and so no library.
 
     Raises:
         Exception: Whatever code generation raises.
@@ -45,7 +45,10 @@ def serve(request: Message) -> Message:
     if request.values["for_cpu"]:
         _check_code(module, target, path)
         target = _target(request.values["host"])
-        module = tvm.ir.load_json(request.blobs[1].decode()) if len(request.blobs) > 1 else runnable_on_cpu(module)
+        try:
+            module = runnable_on_cpu(tvm.ir.load_json(request.blobs[-1].decode()))
+        except NotCheckable as error:
+            return Message({"build_s": time.perf_counter() - started, "unchecked": error.reason})
     with code_generation(target, trusted_caller=True):
         library = tvm.compile(module, target=target)
     is_written = target.kind.name == "llvm" and _LINKER is not None and os.name == "posix" and _link_host_code(library, path)

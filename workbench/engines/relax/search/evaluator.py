@@ -121,7 +121,7 @@ class RelaxEvaluator:
             return next(answers, None)
 
     def _job(self, candidate: Candidate, path: Path) -> Message:
-        programs = (candidate.program, candidate.reference) if self._for_cpu and candidate.reference else (candidate.program,)
+        programs = (candidate.program, candidate.cpu_program) if self._for_cpu and candidate.cpu_program else (candidate.program,)
         values = {"target": self._target.to_dict(), "path": str(path), "for_cpu": self._for_cpu}
         return Message({**values, "host": self._host.to_dict()} if self._for_cpu else values, programs)
 
@@ -132,6 +132,8 @@ class RelaxEvaluator:
 
     def measure(self, kernel: str, artifact: Artifact, *, best_us: float | None, check: bool, timed: bool = True) -> Measured | Failed:
         """Check and time one candidate in the measuring process."""
+        if artifact.unchecked:
+            return Measured((), 0, None, 0.0)
         question = {"do": "measure", "path": str(artifact.path), "best_us": best_us, "check": check, "timed": timed}
         answer = self._ask(kernel, question)
         if not isinstance(answer, Failed) and answer["in_doubt"]:  # an earlier candidate has spoilt what it was compared with
@@ -238,7 +240,7 @@ class RelaxEvaluator:
 
 def _built(outcome: Message | JobError | ProcessDied | JobTimeout, path: Path, seconds: float, *, limit_s: float) -> Artifact | Failed:
     if isinstance(outcome, Message):
-        return Artifact(path, float(outcome.values["build_s"]))
+        return Artifact(path, float(outcome.values["build_s"]), str(outcome.values.get("unchecked", "")))
     path.unlink(missing_ok=True)
     path.with_suffix(".o").unlink(missing_ok=True)
     if isinstance(outcome, JobTimeout):

@@ -21,6 +21,7 @@ from workbench.engines.relax.search.sketches import Genome, Sketch, kinds, recor
 from workbench.engines.relax.search_spaces import SearchSpace
 from workbench.errors import ModelError
 
+_TENSORIZE = "s_tir.meta_schedule.RewriteTensorize"
 _SEED = 1  # every decision is given: nothing is left to chance
 
 Argument = TypeVar("Argument")
@@ -35,12 +36,14 @@ class Sample:
         module: The scheduled module.
         fingerprint: Structural hash of the module.
         genome: Its decisions; None if it is of no sketch of the space.
+        untensorized: The same schedule without tensor intrinsics, where that was asked for and it has any.
     """
 
     trace: Any
     module: tvm.IRModule
     fingerprint: str
     genome: Genome | None
+    untensorized: tvm.IRModule | None = None
 
 
 class Sampler:
@@ -51,6 +54,7 @@ class Sampler:
         target: What it is for.
         space: Generates the sketches; its postprocessors make a schedule valid.
         threads: Threads that replay.
+        untensorized: True keeps each schedule without its tensor intrinsics too.
 
     Attributes:
         schedules: The sketches as the space made them.
@@ -58,7 +62,7 @@ class Sampler:
         rejections: How many replays failed, by reason.
     """
 
-    def __init__(self, module: tvm.IRModule, target: tvm.target.Target, space: SearchSpace, *, threads: int) -> None:
+    def __init__(self, module: tvm.IRModule, target: tvm.target.Target, space: SearchSpace, *, threads: int, untensorized: bool = False) -> None:
         self._module = module
         # The context ties the space's rules to the kernel, and lives as long as they are used.
         self._context = meta_schedule.TuneContext(
@@ -70,6 +74,7 @@ class Sampler:
         self.sketches = [Sketch(index, schedule.trace) for index, schedule in enumerate(self.schedules)]
         self._by_signature = {sketch.signature: sketch for sketch in self.sketches}
         self._postprocessors = list(space.generator.postprocs)
+        self._tensorizes = untensorized and any(str(item).startswith(_TENSORIZE) for item in self._postprocessors)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="sampler") if threads > 1 else None
         self._local = threading.local()
         self._lock = threading.Lock()
@@ -112,19 +117,30 @@ class Sampler:
 
     def _make(self, genome: Genome) -> Sample | None:
         try:
-            schedule = self._new_schedule()
-            sketch = self.sketches[genome.sketch]
-            sketch.trace(genome).apply_to_schedule(schedule, remove_postproc=True)
-            schedule.enter_postproc()
-            for postprocessor in self._postprocessors:
-                if not postprocessor.apply(schedule):
-                    self._reject(type(postprocessor).__name__)
-                    return None
-            trace = schedule.trace
-            return Sample(trace, schedule.mod, fingerprint(schedule.mod), sketch.decided(genome, trace))
+            schedule = self._applied(genome, self._postprocessors)
+            if schedule is None:
+                return None
+            trace, module = schedule.trace, schedule.mod
+            untensorized = None
+            if self._tensorizes:
+                plain = self._applied(genome, [item for item in self._postprocessors if not str(item).startswith(_TENSORIZE)])
+                untensorized = None if plain is None else plain.mod
+            decided = self.sketches[genome.sketch].decided(genome, trace)
+            return Sample(trace, module, fingerprint(module), decided, untensorized)
         except Exception as error:  # noqa: BLE001 - a schedule instruction may raise anything; the candidate is then none
             self._reject(error)
             return None
+
+    def _applied(self, genome: Genome, postprocessors: Sequence[Any]) -> Any:
+        """The schedule of a genome; None if a postprocessor refuses it."""
+        schedule = self._new_schedule()
+        self.sketches[genome.sketch].trace(genome).apply_to_schedule(schedule, remove_postproc=True)
+        schedule.enter_postproc()
+        for postprocessor in postprocessors:
+            if not postprocessor.apply(schedule):
+                self._reject(type(postprocessor).__name__)
+                return None
+        return schedule
 
     def _replay(self, trace: str) -> Sample | None:
         try:

@@ -50,16 +50,24 @@ class RelaxTaskSearch:
         make_space: Makes the search space: one for each task, since a space keeps what it learned of its kernel.
         seed: Seed of everything random.
         threads: Threads that replay schedules.
+        checked_on_cpu: True if the device is not here, so that candidates are checked on a processor.
     """
 
     def __init__(
-        self, function: tvm.tirx.PrimFunc, target: tvm.target.Target, make_space: Callable[[], SearchSpace], *, seed: int, threads: int
+        self,
+        function: tvm.tirx.PrimFunc,
+        target: tvm.target.Target,
+        make_space: Callable[[], SearchSpace],
+        *,
+        seed: int,
+        threads: int,
+        checked_on_cpu: bool = False,
     ) -> None:
         self._module = as_main(function)
         self._target = target
         space = make_space()
         self._origin = "user" if isinstance(space.generator, ScheduleFn) else "search"
-        self._sampler = Sampler(self._module, target, space, threads=threads)
+        self._sampler = Sampler(self._module, target, space, threads=threads, untensorized=checked_on_cpu)
         self._model = CostModel(self._sampler.sketches, seed=seed)
         self._evolution = Evolution(self._sampler, self._model, seed=seed)
         self._proposed: dict[str, Sample] = {}
@@ -77,7 +85,7 @@ class RelaxTaskSearch:
         module = with_default_schedules(self._module, self._target)
         key = fingerprint(module)
         self._evolution.forbid(key)
-        return Candidate(trace="", fingerprint=key, origin="baseline", program=_program(module), reference=_program(self._module))
+        return Candidate(trace="", fingerprint=key, origin="baseline", program=_program(module), cpu_program=_program(self._module))
 
     def propose(self, count: int) -> tuple[Candidate, ...]:
         """Candidates of the evolution."""
@@ -183,6 +191,7 @@ def _candidate(sample: Sample, origin: str, *, search_s: float) -> Candidate:
         fingerprint=sample.fingerprint,
         origin=origin,
         program=_program(sample.module),
+        cpu_program=b"" if sample.untensorized is None else _program(sample.untensorized),
         decisions=decisions(trace),
         search_s=search_s,
     )
