@@ -28,7 +28,8 @@ def search(name: str, arguments: list[int], folder: Path, *, seed: int, transfer
         selection = session.profile().select(top=1)
         found = session.tune(selection, trials=_TRIALS, seed=seed, flat_after=None, transfer=transfer)
         found.wait()
-        return [trial.best_us or math.inf for trial in found.trials()[0]]
+        best = [trial.best_us or math.inf for trial in found.trials()[0]]
+        return [*best, *([best[-1]] * (_TRIALS - len(best)))]
 
 
 def main() -> None:
@@ -44,8 +45,10 @@ def main() -> None:
         for seed in _SEEDS:
             for title in _SEARCHED:
                 name, arguments = TASKS[title]
-                without = search(name, arguments, folder / f"without-{len(runs)}", seed=seed, transfer=[])
-                helped = search(name, arguments, folder / f"with-{len(runs)}", seed=seed, transfer=sources)
+                sides: dict[str, list[Path]] = {"without": [], "with": sources}
+                order = list(sides) if len(runs) % 2 == 0 else list(reversed(sides))
+                best = {side: search(name, arguments, folder / f"{side}-{len(runs)}", seed=seed, transfer=sides[side]) for side in order}
+                without, helped = best["without"], best["with"]
                 runs.append({"task": title, "seed": seed, "gain": [without[count - 1] / helped[count - 1] for count in _AFTER]})
                 sys.stderr.write(f"{json.dumps(runs[-1])}\n")
     means = [math.exp(statistics.fmean(math.log(run["gain"][place]) for run in runs)) for place in range(len(_AFTER))]

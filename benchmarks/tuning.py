@@ -61,7 +61,8 @@ def compare(title: str, stock_folder: str, session: str) -> dict[str, Any]:
     evaluators = []
     for schedule_trace in (best.trace, trace):
         schedule = tvm.s_tir.Schedule(tvm.IRModule({"main": function}))
-        Trace.apply_json_to_schedule(schedule_trace, schedule)
+        if schedule_trace is not None:  # the baseline has none
+            Trace.apply_json_to_schedule(schedule_trace, schedule)
         library = tvm.compile(schedule.mod, target=_target())
         evaluators.append(library.mod.time_evaluator("main", tvm.cpu(), number=1, repeat=1, min_repeat_ms=20))
     tensors = _tensors(function)

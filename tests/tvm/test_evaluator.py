@@ -42,6 +42,7 @@ from workbench.records.trial import (
 CPU = resolve_target("cpu", threads=2)
 QUICK = MeasureOptions(min_repeat_ms=1.0, repeat=5, timeout_s=4.0)
 SIZE = 256
+SLEEP_US = 120_000
 pytestmark = pytest.mark.tvm
 
 PLUS_ONE = "b[i] = a[i] + T.float32(1)"
@@ -423,6 +424,36 @@ def test_a_candidate_that_writes_to_its_input_is_wrong_and_spoils_nothing(lab: L
     assert_fine(lab)
 
 
+def test_a_candidate_that_writes_to_its_input_is_found_out_unless_it_is_hopeless(lab: Lab) -> None:
+    artifact = lab.built(kernel(f"T.evaluate(T.call_extern('int32', 'usleep', {SLEEP_US}))", *each(PLUS_ONE, "a[i] = T.float32(0)")))
+    failed = lab.evaluator.measure("kernel", artifact, best_us=SLEEP_US / 1.15, check=True)
+    assert isinstance(failed, Failed), failed
+    assert failed.status == WRONG_RESULT
+    hopeless = lab.evaluator.measure("kernel", artifact, best_us=SLEEP_US / 2, check=True)
+    assert isinstance(hopeless, Measured), hopeless
+    assert_fine(lab)
+
+
+def test_the_measurer_is_ended_by_nobody_while_another_one_uses_it(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    end, lock = lab.evaluator._end_process, lab.evaluator._measuring  # noqa: SLF001 - what threads do to each other shows nowhere else
+    was_free: list[bool] = []
+
+    def look() -> None:
+        was_free.append(lock.acquire(blocking=False))
+        if was_free[-1]:
+            lock.release()
+
+    def look_and_end() -> None:
+        other = threading.Thread(target=look)
+        other.start()
+        other.join()
+        end()
+
+    monkeypatch.setattr(lab.evaluator, "_end_process", look_and_end)
+    assert lab.failure(kernel(*each(PLUS_ONE, "a[i] = T.float32(0)"))).status == WRONG_RESULT
+    assert was_free == [False, False]  # a candidate is blamed for what it does in a new process only
+
+
 def test_a_right_candidate_is_not_blamed_for_what_an_earlier_one_spoilt(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_fine(lab)
     path = lab.built(kernel(*each(PLUS_ONE))).path
@@ -545,11 +576,14 @@ def test_a_build_that_takes_too_long_is_ended(make_lab: Callable[..., Lab]) -> N
 
 
 def test_a_killed_builder_costs_one_candidate(lab: Lab) -> None:
+    asked = 0
     killed: list[int] = []
 
     def kill() -> bool:
-        """Asked again and again while the first candidate is being built."""
-        if not killed and lab.builders:
+        """Asked once before the first candidate is being built, and again and again while it is."""
+        nonlocal asked
+        asked += 1
+        if asked > 1 and not killed and lab.builders:
             killed.extend(process.pid for process in lab.builders)
             for pid in killed:
                 os.kill(pid, signal.SIGKILL)
@@ -718,9 +752,6 @@ def test_options_reach_the_measurer(make_lab: Callable[..., Lab]) -> None:
     cold = flushed.measure(kernel(*each(PLUS_ONE)))
     assert isinstance(cold, Measured)
     assert (len(cold.times_us), cold.runs) == (3, 1)
-
-
-SLEEP_US = 120_000
 
 
 def slow(time_us: int = SLEEP_US) -> Any:

@@ -127,7 +127,7 @@ def test_no_space_changes_or_copies_the_weights_into_another_layout(name: str) -
 
 def candidates_of(space_name: str, module: Any, target: Any, count: int) -> list[Any]:
     """Scheduled modules of one search, with random decisions."""
-    task = RelaxTaskSearch(module["main"], target, lambda: make_space(space_name, target), seed=1, threads=1)
+    task = RelaxTaskSearch(module["main"], target, lambda: make_space(space_name, target), seed=1)
     return [tvm.ir.load_json(candidate.program.decode()) for candidate in task.propose(count)]
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,20 +18,26 @@ import tvm_ffi
 from tvm import te, topi
 from tvm.s_tir import meta_schedule
 
+from workbench.engines.relax import engine as engine_module
 from workbench.engines.relax.engine import RelaxEngine
 from workbench.engines.relax.kernels import untunable_reason
+from workbench.engines.relax.search import task_search
+from workbench.engines.relax.search.sketches import trace_json
 from workbench.engines.relax.search.task_search import RelaxTaskSearch, as_main
 from workbench.engines.relax.search_spaces import SearchSpace, make_space, user_space
 from workbench.engines.relax.space import space_size
 from workbench.engines.relax.targets import resolve_target, to_tvm
 from workbench.engines.search_protocol import Candidate, Experience, Outcome
-from workbench.errors import InternalError
+from workbench.errors import InputError, InternalError
 from workbench.models import resolve_model
-from workbench.records.trial import BUILD_ERROR, OK, UNMEASURED, WRONG_RESULT, Trial
+from workbench.records.trial import BUILD_ERROR, OK, UNMEASURED, WRONG_RESULT, MeasureOptions, Trial
 from workbench.tuning_database import TuningRecord, Workload
+from workbench.tuning_database.json_text import canonical, without_truth_values
 
 CPU = to_tvm(resolve_target("cpu", threads=2))
-VNNI = to_tvm(resolve_target('{"kind": "llvm", "mcpu": "cascadelake", "num-cores": 2}', threads=2))
+VNNI_TEXT = '{"kind": "llvm", "mcpu": "cascadelake", "num-cores": 2}'
+VNNI = to_tvm(resolve_target(VNNI_TEXT, threads=2))
+CUDA = to_tvm(resolve_target("cuda:sm_90", threads=2))
 pytestmark = pytest.mark.tvm
 
 
@@ -62,9 +72,15 @@ def function_of(tensors: Sequence[Any]) -> Any:
 
 
 def search(
-    tensors: Sequence[Any], *, seed: int = 0, threads: int = 1, target: Any = CPU, make: Callable[[], SearchSpace] | None = None
+    tensors: Sequence[Any],
+    *,
+    seed: int = 0,
+    target: Any = CPU,
+    make: Callable[[], SearchSpace] | None = None,
+    pool: Executor | None = None,
+    trust: bool = False,
 ) -> RelaxTaskSearch:
-    return RelaxTaskSearch(function_of(tensors), target, make or (lambda: make_space("default", target)), seed=seed, threads=threads)
+    return RelaxTaskSearch(function_of(tensors), target, make or (lambda: make_space("default", target)), seed=seed, pool=pool, trust=trust)
 
 
 def time_of(candidate: Candidate) -> float:
@@ -79,6 +95,16 @@ def trial(candidate: Candidate, number: int, *, status: str = OK, time_us: float
 
 def record(task: RelaxTaskSearch, candidate: Candidate, time_us: float) -> TuningRecord:
     return TuningRecord(Workload(*task.workload), candidate.trace, (time_us / 1e6,), "null", "null", 1)
+
+
+def learned(task: RelaxTaskSearch) -> int:
+    """How many measured schedules its model knows."""
+    return len(task._model._times_us)  # noqa: SLF001 - what it knows shows nowhere else
+
+
+def inherited(task: RelaxTaskSearch) -> int:
+    """How many schedules of other searches it is going to propose."""
+    return len(task._inherited)  # noqa: SLF001 - a round may hold fewer of them
 
 
 def compiled(program: bytes, target: Any) -> Any:
@@ -142,8 +168,8 @@ def test_integer_kernels_can_be_built_without_tensorization() -> None:
         compiled(candidate.program, VNNI)
 
 
-def rounds_of(threads: int, *, seed: int = 3) -> list[str]:
-    task = search(matmul(32), seed=seed, threads=threads)
+def rounds_of(pool: Executor | None = None, *, seed: int = 3) -> list[str]:
+    task = search(matmul(32), seed=seed, pool=pool)
     found = []
     for _ in range(3):
         candidates = task.propose(8)
@@ -153,12 +179,28 @@ def rounds_of(threads: int, *, seed: int = 3) -> list[str]:
 
 
 def test_equal_seeds_and_times_give_equal_candidates_whatever_the_number_of_threads() -> None:
-    first = rounds_of(1)
+    first = rounds_of()
     assert len(set(first)) == 24
-    assert rounds_of(1) == first
-    assert rounds_of(2) == first
-    assert rounds_of(2) == first
-    assert rounds_of(1, seed=4) != first
+    assert rounds_of() == first
+    with ThreadPoolExecutor(2) as pool:
+        assert rounds_of(pool) == first
+        assert rounds_of(pool) == first
+    assert rounds_of(seed=4) != first
+
+
+def test_searches_can_share_threads() -> None:
+    alone = [[candidate.fingerprint for candidate in search(make()).propose(6)] for make in (matmul, softmax)]
+    with ThreadPoolExecutor(2) as pool:
+        tasks = [search(make(), pool=pool) for make in (matmul, softmax)]
+        assert [[candidate.fingerprint for candidate in task.propose(6)] for task in tasks] == alone
+
+
+def test_random_decisions_are_of_every_sketch_however_few_are_used() -> None:
+    evolution = search(conv2d())._evolution  # noqa: SLF001 - in what it proposes, the model's choices hide it
+    count = len(evolution._sampler.sketches)  # noqa: SLF001 - see above
+    assert count > 2
+    assert {evolution._drawn(1)[0].sketch for _ in range(100)} == set(range(count))  # noqa: SLF001 - see above
+    assert {genome.sketch for genome in evolution._drawn(count)} == set(range(count))  # noqa: SLF001 - see above
 
 
 def test_a_trace_gives_the_same_candidate_in_another_search() -> None:
@@ -181,7 +223,8 @@ def test_what_was_restored_is_never_proposed_again_and_teaches_the_model() -> No
     candidates = first.propose(24)
     known = [Experience(trial(candidate, number + 1, time_us=time_of(candidate)), candidate.trace) for number, candidate in enumerate(candidates)]
     second = search(matmul(16), seed=5)
-    assert second.restore(known) == 24
+    second.restore(known)
+    assert learned(second) == 24
     assert second._model.is_fitted  # noqa: SLF001 - what it knows shows nowhere else
     fingerprints = {candidate.fingerprint for candidate in candidates}
     assert fingerprints.isdisjoint(candidate.fingerprint for _ in range(4) for candidate in second.propose(16))
@@ -191,7 +234,8 @@ def test_damaged_traces_are_skipped_and_yet_not_proposed_again() -> None:
     candidates = search(matmul(16)).propose(8)
     known = [Experience(trial(candidate, number), "[[], " if number % 2 else candidate.trace) for number, candidate in enumerate(candidates)]
     task = search(matmul(16))
-    assert task.restore([*known, Experience(trial(candidates[0], 99, status=BUILD_ERROR), "")]) == 4
+    task.restore([*known, Experience(trial(candidates[0], 99, status=BUILD_ERROR), "")])
+    assert learned(task) == 4
     assert {candidate.fingerprint for candidate in candidates}.isdisjoint(candidate.fingerprint for candidate in task.propose(16))
 
 
@@ -203,7 +247,8 @@ def test_failures_teach_the_model_and_trials_without_a_measurement_do_not() -> N
         for number, (candidate, status) in enumerate(zip(candidates, statuses, strict=True))
     ]
     task = search(matmul(16))
-    assert task.restore(known) == 3
+    task.restore(known)
+    assert learned(task) == 3
     assert not task._model.is_fitted  # noqa: SLF001 - what it knows shows nowhere else
 
 
@@ -212,7 +257,7 @@ def test_records_of_the_same_kernel_are_proposed_first_and_once() -> None:
     candidates = first.propose(4)
     records = [record(first, candidate, 4.0 - index) for index, candidate in enumerate(candidates)]
     task = search(matmul(16), seed=7)
-    assert task.transfer([*records, *records, record(first, candidates[0], float("1e16"))]) == 8
+    task.transfer([*records, *records, record(first, candidates[0], float("1e16"))])
     proposed = task.propose(6)
     assert [candidate.fingerprint for candidate in proposed[:4]] == [candidate.fingerprint for candidate in reversed(candidates)]
     assert [candidate.origin for candidate in proposed] == ["transfer"] * 4 + ["search"] * 2
@@ -234,7 +279,8 @@ def test_schedules_of_a_like_kernel_are_proposed_fitted_to_the_new_loops() -> No
     other = search(matmul(48), seed=6)
     candidates = other.propose(12)
     task = search(matmul(32), seed=7)
-    fitted = task.transfer([record(other, candidate, time_of(candidate)) for candidate in candidates])
+    task.transfer([record(other, candidate, time_of(candidate)) for candidate in candidates])
+    fitted = inherited(task)
     assert 1 <= fitted <= 4  # the fastest of each other kernel, without those that come out alike
     proposed = task.propose(8)
     assert [candidate.origin for candidate in proposed] == ["transfer"] * fitted + ["search"] * (8 - fitted)
@@ -244,7 +290,49 @@ def test_schedules_of_a_like_kernel_are_proposed_fitted_to_the_new_loops() -> No
 def test_records_of_an_unlike_kernel_are_of_no_use() -> None:
     other = search(softmax(), seed=6)
     task = search(matmul(32), seed=7)
-    assert task.transfer([record(other, candidate, time_of(candidate)) for candidate in other.propose(4)]) == 0
+    task.transfer([record(other, candidate, time_of(candidate)) for candidate in other.propose(4)])
+    assert inherited(task) == 0
+
+
+def test_a_recorded_schedule_of_the_same_kernel_teaches_the_model() -> None:
+    first = search(conv2d(), seed=6)
+    (candidate,) = first.propose(1)
+    trace = canonical(without_truth_values(json.loads(candidate.trace)))  # as records have it
+    assert trace != candidate.trace
+    task = search(conv2d(), seed=7)
+    task.transfer([TuningRecord(Workload(*first.workload), trace, (1e-6,), "null", "null", 1)])
+    (proposed,) = task.propose(1)
+    assert (proposed.origin, proposed.fingerprint) == ("transfer", candidate.fingerprint)
+    task.learn([Outcome(proposed.fingerprint, 5.0)])
+    assert learned(task) == 1
+
+
+def test_kernels_of_records_are_read_once_for_all_tasks() -> None:
+    other = search(matmul(48), seed=6)
+    records = [record(other, candidate, time_of(candidate)) for candidate in other.propose(3)]
+    task_search._loaded.cache_clear()  # noqa: SLF001 - what is read how often shows nowhere else
+    for size in (16, 32):
+        task = search(matmul(size))
+        own = search(matmul(size), seed=1)
+        task.transfer([*records, *(record(own, candidate, time_of(candidate)) for candidate in own.propose(2))])
+        assert inherited(task) > 2
+    assert task_search._loaded.cache_info().misses == 1  # noqa: SLF001 - see above
+
+
+def test_a_recorded_schedule_that_brings_code_of_its_own_needs_trust() -> None:
+    schedule = tvm.s_tir.Schedule(as_main(function_of(matmul(16))))
+    schedule.annotate(schedule.get_loops(schedule.get_sblock("T_matmul", func_name="main"))[0], "pragma_import_llvm", "; nothing")
+    trace = json.dumps(trace_json(schedule.trace))
+    for trust in (False, True):
+        task = search(matmul(16), trust=trust)
+        task.transfer([TuningRecord(Workload(*task.workload), trace, (1e-6,), "null", "null", 1)])
+        assert inherited(task) == trust
+        brought = [candidate for candidate in task.propose(4) if b"pragma_import_llvm" in candidate.program]
+        assert [candidate.origin for candidate in brought] == ["transfer"] * trust
+    assert task.rebuild(trace).fingerprint == brought[0].fingerprint
+    with pytest.raises(InputError, match="brings code of its own into the kernel: pragma_import_llvm") as refused:
+        search(matmul(16)).rebuild(trace)
+    assert "--trust" in refused.value.remedy
 
 
 def test_records_that_stock_tvm_wrote_for_the_same_kernel_are_proposed_unless_they_change_layouts(tmp_path: Path) -> None:
@@ -252,7 +340,7 @@ def test_records_that_stock_tvm_wrote_for_the_same_kernel_are_proposed_unless_th
     function = function_of([data, weight, topi.nn.conv2d_nhwc(data, weight, 1, 1, 1)])
     stock = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
     assert "layout_free_buffers" in stock["main"].attrs
-    task = RelaxTaskSearch(function, CPU, lambda: make_space("default", CPU), seed=0, threads=1)
+    task = RelaxTaskSearch(function, CPU, lambda: make_space("default", CPU), seed=0)
     workload = Workload(*map(str, meta_schedule.database.Workload(stock).as_json()))
     assert workload.module != task.workload[1]
     generator = meta_schedule.space_generator.PostOrderApply(sch_rules="from-target", postprocs="from-target", mutator_probs="from-target")
@@ -264,9 +352,10 @@ def test_records_that_stock_tvm_wrote_for_the_same_kernel_are_proposed_unless_th
             moved += "layout_rewrite_preproc" in trace
             records.append(TuningRecord(workload, trace, (1e-6,), "null", "null", 1))
     assert moved > 0
-    kept = RelaxTaskSearch(function, CPU, lambda: make_space("default", CPU), seed=1, threads=1).propose(3)
+    kept = RelaxTaskSearch(function, CPU, lambda: make_space("default", CPU), seed=1).propose(3)
     records.extend(TuningRecord(workload, candidate.trace, (2e-6,), "null", "null", 1) for candidate in kept)
-    assert task.transfer(records) == len(records) - moved
+    task.transfer(records)
+    assert inherited(task) == len(records) - moved
     transferred = [candidate for candidate in task.propose(len(records)) if candidate.origin == "transfer"]
     assert {candidate.fingerprint for candidate in kept} <= {candidate.fingerprint for candidate in transferred}
 
@@ -280,7 +369,8 @@ def test_records_that_cannot_be_read_are_no_use_and_do_no_harm() -> None:
         TuningRecord(Workload(*good), '[[["NoSuchInstruction", [], [], []]], []]', (1e-6,), "null", "null", 3),
         TuningRecord(Workload(*good), "[[], []]", None, "null", "null", 4),
     ]
-    assert task.transfer(damaged) == 0
+    task.transfer(damaged)
+    assert inherited(task) == 0
     assert len(task.propose(2)) == 2
 
 
@@ -301,20 +391,44 @@ def test_a_space_that_is_exhausted_yields_nothing_more(size: int) -> None:
     assert len(seen) <= task.space_size
     again = search(add(size))
     again.baseline()
-    traced = RelaxTaskSearch(function_of(add(size)), CPU, lambda: make_space("default", CPU), seed=0, threads=1)
-    assert again.restore([Experience(trial(candidate, 1), candidate.trace) for candidate in traced.propose(len(seen))]) == len(seen)
+    again.restore([Experience(trial(candidate, 1), candidate.trace) for candidate in search(add(size)).propose(len(seen))])
+    assert learned(again) == len(seen)
     assert again.propose(8) == ()
 
 
-def test_a_space_without_a_valid_schedule_says_why() -> None:
-    def too_many_threads(schedule: Any) -> None:
-        outer, inner = schedule.split(schedule.get_loops(schedule.get_sblock("b"))[0], [None, 2500])
-        schedule.bind(outer, "blockIdx.x")
-        schedule.bind(inner, "threadIdx.x")
+def too_many_threads(schedule: Any) -> None:
+    outer, inner = schedule.split(schedule.get_loops(schedule.get_sblock("b"))[0], [None, 2500])
+    schedule.bind(outer, "blockIdx.x")
+    schedule.bind(inner, "threadIdx.x")
 
-    target = to_tvm(resolve_target("cuda:sm_90", threads=2))
+
+def as_it_is(schedule: Any) -> None:
+    del schedule
+
+
+def as_it_is_or_too_many_threads(schedule: Any) -> list[Any]:
+    other = schedule.copy()
+    too_many_threads(other)
+    return [schedule, other]
+
+
+def test_a_space_without_a_valid_schedule_says_why() -> None:
+    task = search(add(5000), target=CUDA, make=lambda: user_space(too_many_threads, CUDA))
+    task.transfer([TuningRecord(Workload(*task.workload), "[[], ", (1e-6,), "null", "null", line) for line in range(8)])
     with pytest.raises(InternalError, match="gave no valid schedule: VerifyGPUCode"):
-        search(add(5000), target=target, make=lambda: user_space(too_many_threads, target)).propose(4)
+        task.propose(4)
+
+
+@pytest.mark.parametrize("function", [as_it_is, as_it_is_or_too_many_threads])
+def test_a_space_whose_only_valid_schedule_was_measured_is_exhausted(function: Callable[[Any], Any]) -> None:
+    def new() -> RelaxTaskSearch:
+        return search(add(5000), target=CUDA, make=lambda: user_space(function, CUDA))
+
+    (only,) = new().propose(4)
+    task = new()
+    task.restore([Experience(trial(only, 0), "")])
+    task.transfer([TuningRecord(Workload(*task.workload), "[[], ", (1e-6,), "null", "null", 1)])
+    assert task.propose(4) == ()
 
 
 def test_a_schedule_function_of_the_users_own_is_a_space_with_a_size() -> None:
@@ -334,12 +448,77 @@ def test_a_schedule_function_of_the_users_own_is_a_space_with_a_size() -> None:
     assert task.propose(4) == ()
 
 
-@pytest.fixture
-def engine() -> RelaxEngine:
+def test_an_innermost_factor_without_a_limit_is_one_of_any_size() -> None:
+    def tile(schedule: Any) -> None:
+        loop = schedule.get_loops(schedule.get_sblock("b"))[0]
+        schedule.split(loop, schedule.sample_perfect_tile(loop, n=2, max_innermost_factor=-1))
+
+    task = search(add(64), make=lambda: user_space(tile, CPU))
+    assert task.space_size == 7
+    expected = {f"tile {64 >> power} {1 << power}" for power in range(7)}
+    assert {candidate.decisions[0] for candidate in task.propose(16)} == expected
+
+
+def test_decisions_that_are_not_understood_are_kept_as_they_are() -> None:
+    def partitioned(schedule: Any) -> None:
+        loop = schedule.get_loops(schedule.get_sblock("b"))[0]
+        outer, _, _ = schedule.split(loop, schedule.sample_partitioned_tile(loop, n=3, partition_pos=1, innerpart_factor=4))
+        schedule.annotate(outer, "steps", schedule.sample_categorical([0, 16, 64], [0.25, 0.25, 0.5]))
+
+    def new() -> RelaxTaskSearch:
+        return search(add(64), make=lambda: user_space(partitioned, CPU))
+
+    task = new()
+    candidates = task.propose(8)
+    assert len({candidate.decisions[1] for candidate in candidates}) == len(candidates) == task.space_size == 3
+    (tiling,) = {candidate.decisions[0] for candidate in candidates}
+    assert np.prod([int(factor) for factor in tiling.split()[1:]]) == 64
+    assert task.rebuild(candidates[0].trace).fingerprint == candidates[0].fingerprint
+    again = new()
+    again.restore([Experience(trial(candidate, 1), candidate.trace) for candidate in candidates])
+    assert learned(again) == 3
+    assert again.propose(4) == ()
+
+
+def lowered(target: str = "cpu") -> RelaxEngine:
     made = RelaxEngine()
     made.import_model(resolve_model("matmul", args=(16, 16, 16)), seed=0, function=None)
-    made.lower(made.resolve_target("cpu", threads=2), layout="keep", fusion=True, on_progress=lambda phase, share: None)
+    made.lower(made.resolve_target(target, threads=2), layout="keep", fusion=True, on_progress=lambda phase, share: None)
     return made
+
+
+@pytest.fixture
+def engine() -> RelaxEngine:
+    return lowered()
+
+
+def test_all_tasks_of_an_engine_share_its_threads(engine: RelaxEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "cpu_facts", lambda: SimpleNamespace(physical_cores=2))
+    (name,) = (call.kernel for call in engine.calls())
+    before = set(threading.enumerate())
+    tasks = [engine.search_task(name, space="default", seed=seed) for seed in range(3)]
+    assert [len(task.propose(16)) for task in tasks] == [16] * 3
+    assert 1 <= len(set(threading.enumerate()) - before) <= 2
+
+
+def test_the_engine_builds_in_as_many_processes_as_it_may_use_cores(engine: RelaxEngine, tmp_path: Path) -> None:
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        evaluator = engine.evaluator(MeasureOptions(), scratch=tmp_path, builders=None, seed=0)
+    finally:
+        os.sched_setaffinity(0, allowed)
+    evaluator.close()
+    assert evaluator._pool._size == 1  # type: ignore[attr-defined]  # noqa: SLF001 - starting them shows no more
+
+
+def test_candidates_have_a_form_for_the_processor_if_the_asked_device_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "_missing_device", lambda target, index=0: "it is not here" if index else "")
+    engine = lowered(VNNI_TEXT)
+    (name,) = (call.kernel for call in engine.calls())
+    for device in (0, 1):
+        (candidate,) = engine.search_task(name, space="default", seed=0, device=device).propose(1)
+        assert bool(candidate.cpu_program) == bool(device)
 
 
 def test_the_engine_takes_a_schedule_function_and_what_it_raises_comes_out(engine: RelaxEngine) -> None:

@@ -146,16 +146,14 @@ class FakeTaskSearch:
             if time_us is not None and number.isdigit():
                 self._fastest = min(self._fastest or (time_us, int(number)), (time_us, int(number)))
 
-    def restore(self, known: Sequence[Experience]) -> int:
+    def restore(self, known: Sequence[Experience]) -> None:
         self._bench.note(f"restore {self._kernel} {len(known)}")
         self._bench.raise_fault("restore", self._kernel)
         tried = {number_of(item.trace) for item in known if item.trace}
         self._open = [number for number in self._open if number not in tried]
-        return len(tried)
 
-    def transfer(self, records: Sequence[TuningRecord]) -> int:
+    def transfer(self, records: Sequence[TuningRecord]) -> None:
         self._bench.note(f"transfer {self._kernel} {len(records)}")
-        return len(records)
 
     def rebuild(self, trace: str) -> Candidate:
         self._bench.raise_fault("rebuild", self._kernel)
@@ -178,7 +176,9 @@ class FakeEvaluator:
         self.unmeasurable = unmeasurable
         scratch.mkdir(parents=True, exist_ok=True)
 
-    def build(self, candidates: Sequence[Candidate], *, stop: Callable[[], bool]) -> Iterator[tuple[int, Artifact | Failed]]:
+    def build(
+        self, candidates: Sequence[Candidate], *, stop: Callable[[], bool], limit_s: float | None = None
+    ) -> Iterator[tuple[int, Artifact | Failed]]:
         for place in [*range(1, len(candidates)), *range(min(len(candidates), 1))]:  # the first one last: the order is not that of the end
             fingerprint = candidates[place].fingerprint
             self._bench.wait_at(f"build {fingerprint}", lambda: stop() or self._closed.is_set())
@@ -199,7 +199,7 @@ class FakeEvaluator:
         self._bench.on_measure(fingerprint)
         self._bench.note(f"begin {fingerprint}")
         self._bench.wait_at(f"measure {fingerprint}", self._closed.is_set)
-        self._bench.note(f"measure {fingerprint}")
+        self._bench.note(f"{'measure' if timed else 'check'} {fingerprint}")
         outcome = self._bench.times.get(fingerprint, self._usual(fingerprint))
         if isinstance(outcome, Exception):
             raise outcome

@@ -82,6 +82,16 @@ def way(name: str, **values: Any) -> Message:
     return Message({"way": name, **{key: str(value) for key, value in values.items()}})
 
 
+def receive(process: IsolatedProcess, limit_s: float) -> Message:
+    """The answer to what was sent, waited for as a pool does."""
+    deadline = time.monotonic() + limit_s
+    while (answer := process.take()) is None:
+        if time.monotonic() >= deadline:
+            raise process.expire(limit_s)
+        time.sleep(0.005)
+    return answer
+
+
 # One process
 
 
@@ -201,7 +211,7 @@ def test_a_hang_is_a_timeout_and_nothing_of_it_is_left(process: IsolatedProcess,
     pids = read_pids(tmp_path / "pids")
     assert all(map(lives, pids))
     with pytest.raises(JobTimeout) as late:
-        process.receive(SHORT_S)
+        receive(process, SHORT_S)
     assert not lives(process.pid)
     wait_until_gone(pids)
     assert len(late.value.last_words) <= 4096
@@ -229,7 +239,7 @@ def test_a_process_that_takes_no_request_holds_nobody_up(process: IsolatedProces
     os.kill(process.pid, signal.SIGSTOP)
     process.send(Message({}, (bytes(50_000_000),)), SHORT_S)
     with pytest.raises(ProcessDied, match="it took no request"):
-        process.receive(LIMIT_S)
+        receive(process, LIMIT_S)
     assert not lives(process.pid)
 
 
@@ -237,7 +247,7 @@ def test_a_process_killed_from_outside_in_the_middle_of_a_job_is_told(process: I
     process.send(way("spin", pids=tmp_path / "pids"))
     os.kill(*read_pids(tmp_path / "pids"), signal.SIGKILL)
     with pytest.raises(ProcessDied, match="was killed"):
-        process.receive(LIMIT_S)
+        receive(process, LIMIT_S)
 
 
 def test_ctrl_c_in_a_terminal_leaves_the_processes_to_their_owner(nursery: Nursery, process: IsolatedProcess) -> None:
@@ -253,11 +263,11 @@ def test_requests_out_of_turn_and_bad_ones_are_refused(process: IsolatedProcess)
     with pytest.raises(TypeError):
         process.send(Message({"set": {1}}))
     with pytest.raises(RuntimeError, match="asked nothing"):
-        process.receive(LIMIT_S)
+        receive(process, LIMIT_S)
     process.send(way("echo"))
     with pytest.raises(RuntimeError, match="not answered"):
         process.send(way("echo"))
-    assert process.receive(LIMIT_S) == way("echo")
+    assert receive(process, LIMIT_S) == way("echo")
 
 
 # The nursery
@@ -284,9 +294,9 @@ def test_a_killed_nursery_takes_its_processes_along_and_is_replaced(tmp_path: Pa
         pids, first = [*read_pids(tmp_path / "pids"), idle.pid], nursery.pid
         assert first is not None
         os.kill(first, signal.SIGKILL)
-        for process, receive in ((busy, lambda: busy.receive(LIMIT_S)), (idle, lambda: idle.call(Message({}), LIMIT_S))):
+        for process, ask in ((busy, lambda: receive(busy, LIMIT_S)), (idle, lambda: idle.call(Message({}), LIMIT_S))):
             with pytest.raises(ProcessDied, match="ended with the process that it was forked from"):
-                receive()
+                ask()
             assert not process.alive
         wait_until_gone(pids)
         assert nursery.start(ECHO).call(Message({}), LIMIT_S) == Message({})
@@ -385,7 +395,6 @@ def test_a_pool_takes_the_next_job_when_a_process_is_free_and_keeps_its_processe
             yield taken, Message({})
 
     with Pool(nursery, COUNT, size=1) as pool:
-        pool.warm()
         pids, keys = set(), []
         for key, answer, _ in pool.run(jobs(), timeout_s=LIMIT_S):
             yielded += 1
@@ -435,17 +444,18 @@ def test_a_run_that_is_ended_early_kills_what_runs(nursery: Nursery, tmp_path: P
         assert not (tmp_path / "spawn").exists()
 
 
-def test_a_worn_out_or_dead_process_is_replaced(nursery: Nursery) -> None:
-    def pids(count: int) -> list[int]:
-        return [answer.values["pid"] for _, answer, _ in pool.run([(0, Message({}))] * count, timeout_s=LIMIT_S) if isinstance(answer, Message)]
+def test_a_process_that_died_between_jobs_is_replaced(nursery: Nursery) -> None:
+    def pid() -> int:
+        ((_, answer, _),) = pool.run([(0, Message({}))], timeout_s=LIMIT_S)
+        assert isinstance(answer, Message)
+        return int(answer.values["pid"])
 
-    with Pool(nursery, COUNT, size=1, jobs_per_process=3) as pool:
-        worn = pids(7)
-        assert len(set(worn)) == 3
-        assert worn[0] == worn[2] != worn[3] == worn[5]
-        os.kill(worn[-1], signal.SIGKILL)
-        wait_until(lambda: not lives(worn[-1]))
-        assert pids(1) != worn[-1:]
+    with Pool(nursery, COUNT, size=1) as pool:
+        first = pid()
+        assert pid() == first
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: not lives(first))
+        assert pid() != first
 
 
 def test_a_request_that_cannot_be_sent_ends_the_run_with_its_error(nursery: Nursery) -> None:

@@ -14,10 +14,9 @@ from workbench.api.profile import SessionProfile
 from workbench.api.search import Search
 from workbench.api.winner import winner
 from workbench.errors import EnvironmentFault, InputError, Interrupted, ModelError, SelectionError, SessionError
-from workbench.kernel import WorkerProcess
-from workbench.kernel.worker_process import Pending
+from workbench.kernel import Pending, WorkerProcess
 from workbench.records.selection import SelectedTask, Selection
-from workbench.records.trial import BUILD_ERROR, OK, MeasureOptions, Trial
+from workbench.records.trial import BUILD_ERROR, OK, UNMEASURED, MeasureOptions, Trial
 from workbench.records.tuning import DEFAULT_TRIALS_PER_TASK, FASTER, FINISHED, NOT_FASTER, Final, TaskProgress, TuneRequest
 from workbench.session import SessionDirectory
 
@@ -111,6 +110,12 @@ def test_the_frame_has_a_row_a_trial_with_medians_and_errors(searched: SessionDi
     assert frame.error.tolist() == ["", "no code", "", ""]
 
 
+def test_without_trials_the_frame_has_its_columns(session: SessionDirectory, searched: SessionDirectory, tmp_path: Path) -> None:
+    empty = search(SessionDirectory.create(tmp_path / "empty"), StandIn(None)).frame()
+    assert empty.columns.tolist() == search(searched, StandIn(None)).frame().columns.tolist()
+    assert len(empty) == 0
+
+
 def test_waiting_ends_with_the_answer_the_time_or_the_error(searched: SessionDirectory) -> None:
     (progress,) = search(searched, StandIn(None, None, {"tasks": []})).wait()
     assert progress.task == "conv2d-1"
@@ -140,6 +145,14 @@ def test_steering_is_told_to_the_worker(searched: SessionDirectory) -> None:
     handle.stop()
     assert [kind for kind, _ in worker.told] == ["pause", "resume", "drop", "budget", "stop"]
     assert worker.told[3][1] == {"trials": 9}
+
+
+def test_a_limit_that_is_not_named_is_not_told_and_so_stays(searched: SessionDirectory) -> None:
+    worker = StandIn(None)
+    handle = search(searched, worker)
+    handle.set_task_budget("conv2d-1", trials=9)
+    handle.set_task_budget("conv2d-1", seconds=None)
+    assert worker.told == [("budget", {"task": "conv2d-1", "trials": 9}), ("budget", {"task": "conv2d-1", "seconds": None})]
 
 
 # which trial is the one to use
@@ -271,6 +284,44 @@ def test_what_is_no_te_function_is_refused(func: Any, tmp_path: Path, monkeypatc
     with pytest.raises(ModelError):
         workbench.SearchTask(func, (1,), "cpu")
     assert not list(tmp_path.iterdir())
+
+
+def test_resuming_without_a_budget_adds_to_the_trials_that_were_measured(session: SessionDirectory, begun: list[TuneRequest]) -> None:
+    with session.store() as store:
+        profile = store.profile()
+        assert profile is not None
+        task = profile.tasks[0].task
+        for number, status in enumerate([OK, BUILD_ERROR, UNMEASURED, UNMEASURED]):
+            store.trials.add(replace(trial(number, 10.0 if status == OK else None, None), task=task, status=status), "", TaskProgress(task, "", 1))
+    with workbench.open(session.path) as opened:
+        resumed = object.__new__(workbench.SearchTask)
+        vars(resumed).update(session=opened, _search=None, _seed=0)
+        resumed.resume()
+    assert begun[0].budget.trials == 2 + DEFAULT_TRIALS_PER_TASK * len(profile.tasks)
+
+
+def test_what_a_session_says_of_itself_is_shown_escaped(session: SessionDirectory) -> None:
+    best = workbench.BestSchedule(
+        kernel="k\x1b[31m",
+        trial=0,
+        is_baseline=True,
+        time_us=1.0,
+        baseline_us=1.0,
+        verdict=None,
+        why="why\x1b[31m\n",
+        decisions=(),
+        trace="",
+        schedule="",
+        tir="",
+        library=Path("x.so"),
+    )
+    task = object.__new__(workbench.SearchTask)
+    with workbench.open(session.path) as opened:
+        opened.request = replace(opened.request, source=replace(opened.request.source, name="\x1b[31mnet"))
+        task.session = opened
+        for shown in (str(best), repr(task), repr(opened)):
+            assert shown.isprintable()
+            assert "\\x1b[31m" in shown
 
 
 # libraries

@@ -216,6 +216,41 @@ def test_a_task_dropped_before_its_baseline_was_measured_begins_anew(rig: Rig) -
     assert [trial.number for trial in rig.trials("conv2d")] == list(range(5))
 
 
+@EXCLUSIVE
+@pytest.mark.parametrize(("given", "trials"), [({}, 8), ({"seconds": 1000.0}, 8), ({"trials": 9}, 9)])
+def test_a_task_that_comes_back_keeps_the_budgets_of_its_own_that_nobody_changes(
+    rig: Rig, given: dict[str, Any], trials: int, exclusive: bool
+) -> None:
+    rig.exclusive = exclusive
+    front = Front(rig)
+    front.at("conv2d/3", "drop", task=front.task("conv2d")).at("dense/4", "add", task=front.task("conv2d"), **given)
+    task = rig.search("conv2d", "dense", per_task=20, batch=4, selected={"conv2d": {"trials": 8, "seconds": 900.0}})["tasks"]["conv2d"]
+    assert front.states() == [DONE, DONE]
+    assert (task.trials, task.stopped_because) == (trials, f"its budget of {trials} trials is used up")
+    assert (task.budget_trials, task.budget_seconds) == (trials, given.get("seconds", 900.0))
+
+
+def test_a_failed_task_that_comes_back_keeps_its_budget_too(rig: Rig) -> None:
+    rig.bench.faults["propose", "conv2d"] = ValueError("not now")
+    front = Front(rig).at("dense/3", "add", task=rig.tasks()["conv2d"].task)
+    usual = rig.bench.on_measure
+
+    def mend(fingerprint: str) -> None:
+        if fingerprint == "dense/3":
+            rig.bench.faults.clear()
+        usual(fingerprint)
+
+    rig.bench.on_measure = mend
+    task = rig.search("conv2d", "dense", per_task=8, batch=4, selected={"conv2d": {"trials": 5}})["tasks"]["conv2d"]
+    assert front.states() == [DONE]
+    assert (task.trials, task.budget_trials) == (5, 5)
+
+
+def test_an_earlier_searchs_budget_of_a_task_is_none_of_the_next_one(rig: Rig) -> None:
+    rig.search("conv2d", per_task=20, selected={"conv2d": {"trials": 4}})
+    assert rig.search("conv2d", per_task=7, resume=True)["tasks"]["conv2d"].trials == 7
+
+
 def test_budgets_can_be_changed_while_it_runs(rig: Rig) -> None:
     front = Front(rig).at("conv2d/2", "budget", per_task=5)
     front.at("conv2d/3", "budget", task=front.task("dense"), trials=9, seconds=None)
@@ -332,14 +367,15 @@ def test_commands_that_were_taken_and_not_done_are_refused(rig: Rig) -> None:
         search = store.add_command("tune", {})
         store.take_command()
         control = Control(store, search, front_gone=lambda: False)
-        assert not control.has_news()
-        numbers = [store.add_command(kind, {}) for kind in ("stop", "profile", "add")]
-        assert control.has_news()
+        assert list(control.commands()) == []
+        numbers = [store.add_command(kind, {}) for kind in ("pause", "stop", "profile", "add")]
+        control.answer(next(control.commands()), lambda command: None)
         control.refuse_rest()
-        assert [store.command(number).state for number in numbers] == [REFUSED, PENDING, REFUSED]
-        assert not control.has_news()
+        assert [store.command(number).state for number in numbers] == [DONE, REFUSED, PENDING, REFUSED]
+        assert list(control.commands()) == []
+        assert not control.cancelled
         store.cancel_command(search)
-        assert control.has_news()
+        assert list(control.commands()) == []
         assert control.cancelled
 
 

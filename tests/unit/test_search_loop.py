@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.search_fakes import WRONG, Bench, Rig, Running, look_for_commands_always, trace_of
+from tests.unit.search_fakes import WRONG, Bench, FakeEvaluator, Rig, Running, look_for_commands_always, trace_of
 from workbench.engines.search_protocol import Failed, Measured
 from workbench.errors import EnvironmentFault, InputError, SelectionError
 from workbench.records.trial import (
@@ -82,6 +83,21 @@ def test_failures_keep_their_class_and_full_text_and_cost_one_trial_each(rig: Ri
     assert progress.errors == {BUILD_ERROR: 1, BUILD_TIMEOUT: 1, RUN_ERROR: 1, RUN_TIMEOUT: 1}
     assert progress.first_errors[BUILD_ERROR] == long
     assert (progress.best, progress.best_us) == (5, 50.0)
+
+
+def test_a_very_long_error_loses_its_middle(rig: Rig) -> None:
+    rig.bench.builds["conv2d/1"] = Failed(BUILD_ERROR, "first line\n" + "x" * 50_000 + "\nlast line")
+    rig.bench.faults["propose", "dense"] = ValueError("y" * 50_000 + "\nthe end")
+    tasks = rig.search("conv2d", "dense", per_task=3)["tasks"]
+    for text, start, end in (
+        (rig.trials("conv2d")[1].error, "first line\n", "\nlast line"),
+        (tasks["conv2d"].first_errors[BUILD_ERROR], "first line\n", "\nlast line"),
+        (tasks["dense"].first_errors["task"], "Traceback", "\nthe end\n"),
+    ):
+        assert text.startswith(start)
+        assert text.endswith(end)
+        assert "characters left out" in text
+        assert len(text) <= 20_000
 
 
 @pytest.mark.parametrize("times", [(0.0,), (-1.0,), (float("nan"),), (float("inf"),), (1e12,), (50.0, float("nan")), (50.0, 0.0)])
@@ -167,6 +183,13 @@ def test_an_error_of_one_task_ends_that_task_with_the_full_text(rig: Rig, place:
     assert tasks["conv2d"].stopped_because == "ValueError: no block named <matmul>"
     assert "Traceback" in tasks["conv2d"].first_errors["task"]
     assert "search_fakes.py" in tasks["conv2d"].first_errors["task"]
+
+
+def test_an_error_of_many_lines_is_told_by_its_last_one(rig: Rig) -> None:
+    rig.bench.faults["prepare", "conv2d"] = RuntimeError("Traceback:\n  File mine.py, line 3\nNameError: no block <b>\n\n")
+    task = rig.search("conv2d", "dense", per_task=2)["tasks"]["conv2d"]
+    assert task.stopped_because == "RuntimeError: NameError: no block <b>"
+    assert "File mine.py, line 3" in task.first_errors["task"]
 
 
 def test_what_measuring_raises_ends_the_task_and_not_the_search(rig: Rig) -> None:
@@ -382,6 +405,24 @@ def test_a_device_that_is_lost_again_and_again_ends_the_search(rig: Rig) -> None
 def test_a_device_that_comes_back_costs_its_trials_only(rig: Rig) -> None:
     rig.bench.times |= {f"conv2d/{number}": Failed(DEVICE_LOST, "the GPU is lost") for number in (1, 2, 3, 4, 6, 7)}
     assert rig.search("conv2d", per_task=10)["trials"] == 10
+
+
+def test_nothing_is_learned_of_a_schedule_from_a_device_that_was_lost(rig: Rig) -> None:
+    rig.bench.times |= {"conv2d/2": Failed(DEVICE_LOST, "the GPU is lost"), "conv2d/3": Failed(RUN_ERROR, "no")}
+    rig.search("conv2d", per_task=10, batch=3)
+    learned = " ".join(rig.bench.said("learn")).split()
+    assert {"untuned", "1", "3"} <= set(learned)
+    assert "2" not in learned
+
+
+def test_an_evaluator_that_fails_at_the_end_leaves_no_thread_behind(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(evaluator: object) -> None:
+        raise RuntimeError("it cannot be closed")
+
+    monkeypatch.setattr(FakeEvaluator, "close", fail)
+    with pytest.raises(RuntimeError, match="cannot be closed"):
+        rig.search("conv2d", per_task=3)
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith(("producer", "device"))] == []
 
 
 @pytest.mark.parametrize("exclusive", [True, False])

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.search_fakes import Bench, Rig, look_for_commands_always, trace_of
-from workbench.engines.search_protocol import Failed
+from tests.unit.search_fakes import RIGHT, TARGET, WRONG, Bench, FakeTaskSearch, Rig, look_for_commands_always, trace_of
+from workbench.engines.search_protocol import Artifact, Candidate, Experience, Failed, Measured
 from workbench.errors import Interrupted
-from workbench.records.trial import BUILD_ERROR, OK, RUN_ERROR
+from workbench.records.trial import BUILD_ERROR, OK, RUN_ERROR, MeasureOptions
 from workbench.records.tuning import FINISHED, STOPPED
-from workbench.search.recorder import RECORD_ERROR
+from workbench.search.recorder import RECORD_ERROR, Recorder
+from workbench.search.task_run import TaskRun
 from workbench.session import SessionDirectory
 from workbench.tuning_database import RECORD_FILE, read_database
 
@@ -129,6 +131,26 @@ def test_a_finalist_that_cannot_be_built_again_takes_no_part(rig: Rig) -> None:
     assert task.final.winner == 5
 
 
+def test_a_finalist_whose_trace_gives_another_schedule_takes_no_part(rig: Rig) -> None:
+    rig.bench.times |= {"conv2d/1": 10.0, "conv2d/2": 11.0}
+    rig.search("conv2d", per_task=4)
+    with sqlite3.connect(rig.directory.database, isolation_level=None) as sql:
+        sql.execute("UPDATE trials SET record = json_set(record, '$.fingerprint', 'conv2d/77') WHERE number = 1")
+    task = rig.search("conv2d", per_task=6, resume=True, finalists=2)["tasks"]["conv2d"]
+    assert rig.bench.said("compare") == ["conv2d/untuned conv2d/2"]
+    assert task.final.winner == 2
+
+
+def test_a_finalist_built_again_is_checked_and_one_that_is_wrong_takes_no_part(rig: Rig) -> None:
+    rig.bench.times |= {"conv2d/1": 10.0, "conv2d/2": 11.0, "conv2d/3": 12.0}
+    rig.search("conv2d", per_task=4)
+    rig.bench.times |= {"conv2d/1": Measured((), 0, WRONG, 0.1), "conv2d/2": Failed(RUN_ERROR, "SIGSEGV")}
+    task = rig.search("conv2d", per_task=6, resume=True, finalists=3)["tasks"]["conv2d"]
+    assert rig.bench.said("check") == ["conv2d/1", "conv2d/2", "conv2d/3"]
+    assert rig.bench.said("compare") == ["conv2d/untuned conv2d/3"]
+    assert task.final.winner == 3
+
+
 def test_winners_that_an_earlier_search_did_not_name_are_named_though_no_budget_is_left(rig: Rig) -> None:
     rig.bench.faults["compare", "conv2d"] = Interrupted("The work was stopped.")
     with pytest.raises(Interrupted):
@@ -176,6 +198,26 @@ def test_trials_that_a_dead_worker_did_not_record_are_recorded_by_the_next_searc
     found = records(rig)
     assert len(found) == 9
     assert sorted(tile for tile, _ in found) == [1, 1, 2, 3, 3, 4, 4, 5, 5]
+
+
+def test_a_trial_is_recorded_once_though_its_task_is_taken_up_twice(rig: Rig) -> None:
+    rig.search("conv2d", per_task=5)
+    folder = rig.directory.path / "records"
+    (folder / RECORD_FILE).unlink()
+    task = rig.tasks()["conv2d"]
+    with rig.directory.store() as store:
+        known = [Experience(trial, trace) for trial, trace in store.trials.with_traces(task.task)]
+    run = TaskRun(task, rig.stored("conv2d"), search=FakeTaskSearch(rig.bench, "conv2d"))
+    run.restore(known, rig.conditions)
+    recorder = Recorder(rig.directory.store, folder, TARGET, conditions=rig.conditions, options=MeasureOptions())
+    recorder.catch_up(run, known[:3])
+    new = recorder.record(
+        run, Candidate(trace_of(9), "conv2d/9", "search", b""), Artifact(rig.scratch / "9.so", 0.1), Measured((5.0,), 1, RIGHT, 0.1)
+    )
+    recorder.catch_up(run, [*known, Experience(new, trace_of(9))])
+    recorder.close()
+    assert sorted(tile for tile, _ in records(rig)) == [1, 2, 3, 4, 9]
+    assert len((folder / RECORD_FILE).read_bytes().splitlines()) == 5
 
 
 def test_trials_without_times_are_never_recorded(rig: Rig) -> None:

@@ -68,6 +68,43 @@ def test_a_session_on_which_another_front_waits_is_not_discarded(tmp_path: Path)
     assert not directory.path.exists()
 
 
+def test_a_scratch_folder_is_new_and_goes_with_what_is_in_it(tmp_path: Path) -> None:
+    directory = SessionDirectory.create(tmp_path / "s")
+    with directory.scratch(7) as folder:
+        (folder / "deep").mkdir()
+        (folder / "deep" / "x.so").touch()
+        assert folder.parent == directory.artifacts
+        with pytest.raises(SessionError, match="there already"), directory.scratch(7):
+            pass
+        assert (folder / "deep" / "x.so").exists()
+    assert list(directory.artifacts.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["artifacts", "artifacts/build-7"])
+@pytest.mark.parametrize("target", ["victim", "nowhere"])
+def test_a_scratch_folder_never_lies_behind_a_link(tmp_path: Path, name: str, target: str) -> None:
+    directory = SessionDirectory.create(tmp_path / "s")
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "mine.txt").touch()
+    before = sorted((tmp_path / "victim").rglob("*"))
+    link = directory.path / name
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(tmp_path / target)
+    with pytest.raises(SessionError, match=r"leads out|there already"), directory.scratch(7):
+        pass
+    assert sorted((tmp_path / "victim").rglob("*")) == before
+    assert not (tmp_path / "nowhere").exists()
+    assert link.is_symlink()
+
+
+def test_a_records_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    directory = SessionDirectory.create(tmp_path / "s")
+    assert directory.records == directory.path / "records"
+    (directory.path / "records").symlink_to(tmp_path)
+    with pytest.raises(SessionError, match="leads out of the session"):
+        _ = directory.records
+
+
 @pytest.mark.parametrize("name", ["file", "full"])
 def test_a_place_that_holds_something_else_is_refused_and_untouched(name: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")

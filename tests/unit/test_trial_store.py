@@ -99,6 +99,7 @@ def test_trials_are_read_by_cursor_across_tasks(session: SessionDirectory) -> No
         assert [stored.cursor for stored in store.trials.since(cursors[1])] == cursors[2:]
         assert [stored.cursor for stored in store.trials.since(cursors[1], limit=2)] == cursors[2:4]
         assert store.trials.since(cursors[-1]) == []
+        assert store.trials.all() == found
         assert store.trials.since(10**9) == []
 
 
@@ -150,6 +151,7 @@ def test_a_record_that_makes_no_sense_is_a_damaged_session(session: SessionDirec
     with session.store() as store:
         for read in (
             lambda: store.trials.since(0),
+            store.trials.all,
             lambda: store.trials.of_task("conv2d-1"),
             lambda: store.trials.with_traces("conv2d-1"),
             lambda: store.trials.trial("conv2d-1", 1),

@@ -198,6 +198,35 @@ def test_tasks_tell_how_far_their_search_is(session: SessionDirectory, call: Cal
     assert {"finished", "11.00"} <= set(first.split())
 
 
+@dataclass
+class Ended:
+    """A search that has ended."""
+
+    tasks: list[TaskProgress]
+
+    def result(self) -> dict[str, Any]:
+        return result(*self.tasks)
+
+    def progress(self) -> list[TaskProgress]:
+        return self.tasks
+
+
+@pytest.mark.parametrize(("states", "code"), [(("failed", "failed"), 1), (("failed", "finished"), 0), (("dropped", "stopped"), 0)])
+def test_a_search_whose_tasks_all_failed_is_no_success(
+    states: tuple[str, ...], code: int, session: SessionDirectory, call: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = ("--session", str(session.path))
+    assert call("select", *place, "--top", "2").code == 0
+    with session.store() as store:
+        selection = store.selection()
+    assert selection is not None
+    tasks = [TaskProgress(item.task, item.name, 1, state, stopped_because="no reason") for item, state in zip(selection.tasks, states, strict=True)]
+    monkeypatch.setattr("workbench.cli.tune.run_search", lambda *_, **__: Ended(tasks))
+    answer = call("tune", *place)
+    assert answer.code == code
+    assert answer.out.count("failed: no reason") == states.count("failed")
+
+
 # figures
 
 
@@ -221,6 +250,32 @@ def test_the_rate_counts_the_trials_of_this_search_and_gives_the_time_left() -> 
     trials = SearchBudget(trials=10)
     assert state(Clock(), tasks, [trial(0), trial(1)], known=known, budget=trials).snapshot().left_s == pytest.approx(5 / 0.2)
     assert state(Clock(), tasks, [trial(0)], budget=SearchBudget()).snapshot().left_s is None
+
+
+def test_what_was_only_built_and_checked_is_in_no_budget_and_a_dry_run_counts_its_candidates() -> None:
+    dry = [trial(number, time_us=None, status="unmeasured") for number in range(4)]
+    tasks = [conv(trials=2), dense(state="finished")]
+    later = state(Clock(), tasks, [trial(4), trial(5)], known=dry, budget=SearchBudget(trials=10)).snapshot()
+    assert (later.trials, later.trials_limit) == (2, 10)
+    assert later.left_s == pytest.approx(8 / 0.2)
+    snapshot = state(Clock(), tasks, dry, known=[trial(9)], dry_run=8, budget=SearchBudget(trials=10)).snapshot()
+    assert (snapshot.trials, snapshot.trials_limit, snapshot.rate) == (4, None, 0.4)
+    assert [(task.trials, snapshot.limits[task.task]) for task in snapshot.tasks] == [(3, 8), (0, 8)]
+    assert snapshot.left_s == pytest.approx(5 / 0.4)
+
+
+def test_pauses_take_nothing_of_the_time_left() -> None:
+    clock = Clock()
+    made = state(clock, [conv(trials=5), dense(trials=3)], [trial(number) for number in range(5)], budget=SearchBudget(per_task=17, seconds=30.0))
+    made.on_event(Event(2, 0.0, "progress", {"phase": "paused"}))
+    clock.now += 1000.0
+    assert (made.snapshot().left_s, made.snapshot().seconds) == (pytest.approx(20.0), 1010.0)
+    assert standing(made.snapshot())[1].endswith(": paused")
+    made.on_event(Event(3, 0.0, "progress", {"phase": "measure: conv"}))
+    clock.now += 10.0
+    made.take([trial(number) for number in range(5, 10)], [conv(trials=10), dense(trials=3)])
+    snapshot = made.snapshot()
+    assert (snapshot.left_s, snapshot.rate) == (pytest.approx(10.0), pytest.approx(0.5))
 
 
 def test_states_of_an_earlier_search_are_not_shown_as_those_of_this_one() -> None:

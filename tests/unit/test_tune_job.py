@@ -42,7 +42,7 @@ class FakeEngine:
         self.scratch.append(scratch)
         return FakeEvaluator(self.bench, scratch, unmeasurable=self.unmeasurable)
 
-    def search_task(self, name: str, *, space: str, seed: int, schedule: Any) -> FakeTaskSearch:
+    def search_task(self, name: str, *, space: str, seed: int, schedule: Any, device: int, trust: bool) -> FakeTaskSearch:
         self.seeds.append(seed)
         return FakeTaskSearch(self.bench, name)
 
@@ -145,6 +145,30 @@ def test_a_session_without_a_profile_is_refused(job: Job, tmp_path: Path) -> Non
     empty = Job(SessionDirectory.create(tmp_path / "empty"), job.engine)
     with pytest.raises(SessionError, match="no profile"):
         empty.run(TuneRequest((SelectedTask("dense-1", "dense"),)))
+
+
+@pytest.mark.parametrize("name", ["records", "artifacts"])
+def test_a_session_whose_folders_lead_elsewhere_is_refused_and_nothing_is_written_there(job: Job, name: str, tmp_path: Path) -> None:
+    (tmp_path / "victim").mkdir()
+    (job.directory.path / name).symlink_to(tmp_path / "victim")
+    with pytest.raises(SessionError, match="leads out of the session"):
+        job.run(job.request())
+    assert list((tmp_path / "victim").iterdir()) == []
+
+
+@pytest.mark.parametrize("target", [None, "llvm", {"kind": 3}, {}])
+def test_a_session_that_names_no_target_is_refused(job: Job, target: Any) -> None:
+    with job.directory.store() as store:
+        store.update_manifest({"target": target})
+    with pytest.raises(SessionError, match="does not say for which target"):
+        job.run(job.request())
+
+
+def test_a_session_that_does_not_say_what_was_asked_for_is_refused(job: Job) -> None:
+    with job.directory.store() as store:
+        store.update_manifest({"request": {"threads": "many"}})
+    with pytest.raises(SessionError, match="damaged"):
+        job.run(job.request())
 
 
 def test_a_command_for_a_search_that_does_not_run_is_refused() -> None:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from workbench.errors import Interrupted, WorkerDied
+from workbench.errors import EnvironmentFault, Interrupted, WorkerDied
 from workbench.kernel import WorkerProcess
-from workbench.records.command import Command, Event, Failure
+from workbench.records.command import CANCELLED, Command, Event, Failure
 from workbench.session import SessionDirectory
 from workbench.store import Store
 
@@ -70,6 +70,23 @@ def test_a_command_that_a_new_worker_left_is_given_again(session: SessionDirecto
         assert worker.run("outputs", {"rows": [0]}) == {"rows": [0]}
     assert len(given) == 2
     assert worker.commands == set(given)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), EnvironmentFault("There is no memory.")], ids=["ctrl-c", "fault"])
+def test_a_command_that_cannot_be_begun_is_not_left_for_another_worker(
+    session: SessionDirectory, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(worker: WorkerProcess, number: int) -> None:
+        raise error
+
+    monkeypatch.setattr(WorkerProcess, "_start", fail)
+    worker = WorkerProcess(session, threads=1)
+    with pytest.raises(type(error)):
+        worker.begin("tune", {})
+    (number,) = worker.commands
+    with session.store() as store:
+        assert store.command(number).state == CANCELLED
+        assert store.take_command() is None
 
 
 def test_what_the_worker_answers_reaches_the_caller_as_it_was_raised(session: SessionDirectory) -> None:

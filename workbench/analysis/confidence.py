@@ -10,7 +10,7 @@ from dataclasses import dataclass
 _NOTCH = 1.57
 """Half-width of the notch of McGill, Tukey and Larsen (1978), in IQR / sqrt(n): about a 95 % interval of the median."""
 
-HOPELESS = 1.25
+_HOPELESS = 1.25
 """A candidate whose first time is so many times the best is not timed again."""
 
 CONTENDER = 1.05
@@ -72,7 +72,7 @@ def is_enough(times: Sequence[float], *, best: float | None, most: int) -> bool:
 
 def is_hopeless(time: float, *, best: float | None) -> bool:
     """True if one measured time is enough to know that a candidate will not win."""
-    return best is not None and time > HOPELESS * best
+    return best is not None and time > _HOPELESS * best
 
 
 @dataclass(frozen=True)

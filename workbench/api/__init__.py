@@ -1,9 +1,10 @@
 """The Python interface: sessions, profiles, selections, searches, without a notebook."""
 
+from workbench.api.best_schedule import BestSchedule
 from workbench.api.opening import open  # noqa: A004 - workbench.open reads well, and shadows nothing here
 from workbench.api.profile import SessionProfile
 from workbench.api.search import Search
-from workbench.api.search_task import BestSchedule, SearchTask
+from workbench.api.search_task import SearchTask
 from workbench.api.session import Session
 from workbench.records.trial import MeasureOptions
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from workbench.api.trial_frame import trial_frame
 from workbench.errors import InternalError, Interrupted
-from workbench.kernel import WorkerProcess
-from workbench.kernel.worker_process import OnEvent, Pending
+from workbench.kernel import OnEvent, Pending, WorkerProcess
 from workbench.records.trial import Trial
 from workbench.records.tuning import TaskProgress, TuneRequest
 from workbench.session import SessionDirectory
@@ -43,7 +43,7 @@ class Search:
 
         Args:
             timeout: Seconds to wait at most; None waits as long as it takes.
-            on_event: Told meanwhile what the worker is doing; called at least ten times a second.
+            on_event: Told each event meanwhile, which says what the worker is doing; looked for some twenty times a second.
 
         Returns:
             How each task ended, or how far it is when the time is over.
@@ -89,7 +89,7 @@ class Search:
         self._tell("resume")
 
     def add(self, task: str, *, trials: int | None = None, seconds: float | None = None) -> None:
-        """Take another task into the search, with budgets of its own if given."""
+        """Take another task into the search, or one back that was dropped or has ended, with budgets of its own if given."""
         self._tell("add", task=task, trials=trials, seconds=seconds)
 
     def drop(self, task: str) -> None:
@@ -97,12 +97,15 @@ class Search:
         self._tell("drop", task=task)
 
     def set_budget(self, **limits: float | None) -> None:
-        """Change the budget of the whole search: ``trials``, ``seconds``, ``per_task``, ``flat_after``, ``flat_gain``."""
+        """Change the budget of the whole search: ``trials``, ``seconds``, ``per_task``, ``flat_after``, ``flat_gain``.
+
+        None lifts a limit, and one that is not named stays.
+        """
         self._tell("budget", **limits)
 
-    def set_task_budget(self, task: str, *, trials: int | None = None, seconds: float | None = None) -> None:
-        """Change the budget of one task."""
-        self._tell("budget", task=task, trials=trials, seconds=seconds)
+    def set_task_budget(self, task: str, **limits: float | None) -> None:
+        """Change the budget of one task: ``trials``, ``seconds``; None lifts a limit, and one that is not named stays."""
+        self._tell("budget", task=task, **limits)
 
     def progress(self) -> list[TaskProgress]:
         """How far each task of the session is."""
@@ -117,16 +120,8 @@ class Search:
 
     def frame(self) -> pd.DataFrame:
         """All trials of the session as a data frame: one row a trial, times in microseconds."""
-        import pandas as pd  # noqa: PLC0415 - pandas takes 0.3 s to load, and only this method needs it
-
-        trials: list[Trial] = []
-        cursor = 0
-        while True:
-            found, cursor = self.trials(since=cursor)
-            if not found:
-                break
-            trials.extend(found)
-        return pd.DataFrame([{"time_us": trial.time_us, **trial.to_dict()} for trial in trials])
+        with self._directory.store() as store:
+            return trial_frame(stored.trial for stored in store.trials.all())
 
     def _tell(self, kind: str, **arguments: Any) -> None:
         self._worker.tell(kind, arguments)
@@ -154,12 +149,13 @@ def summary(answer: dict[str, Any]) -> dict[str, Any]:
 def task_summary(task: TaskProgress) -> dict[str, Any]:
     """A task as in ``tune --json``: times are those of the final measurement, or else of the search."""
     final = task.final
+    baseline_us, best_us = task.before_and_now_us
     return {
         "task": task.task,
         "name": task.name,
         "weight": task.weight,
-        "baseline_us": task.baseline_us if final is None else final.baseline_us,
-        "best_us": task.best_us if final is None else final.used_us,
+        "baseline_us": baseline_us,
+        "best_us": best_us,
         "winner": None if final is None else final.winner,
         "verdict": None if final is None else final.verdict,
         "why": None if final is None else final.why,

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from workbench.api.best_schedule import BestSchedule
 from workbench.api.opening import open as open_session
 from workbench.api.search import Search
+from workbench.api.trial_frame import trial_frame
 from workbench.api.winner import winner
 from workbench.errors import InputError, ModelError, SelectionError
 from workbench.escaping import file_stem, plain
-from workbench.kernel.worker_process import OnEvent
+from workbench.kernel import OnEvent
 from workbench.records.profile import Task
 from workbench.records.trial import MeasureOptions, Trial
 from workbench.records.tuning import DEFAULT_TRIALS_PER_TASK, SearchBudget
@@ -27,43 +28,6 @@ if TYPE_CHECKING:
 
 _CUDA = "cuda"
 _PRINTABLE = (SCHEDULE, TIR, SOURCE, _CUDA)
-
-
-@dataclass(frozen=True)
-class BestSchedule:
-    """What a search found for one kernel.
-
-    Attributes:
-        kernel: Name of the kernel.
-        trial: Number of the winner's trial.
-        is_baseline: True if nothing is faster than the untuned kernel, which is then what this is.
-        time_us: Its time.
-        baseline_us: Time of the untuned kernel.
-        verdict: ``faster`` or ``not faster``; None if the search ended before it could say.
-        why: The verdict in a sentence with its figures.
-        decisions: Sampling decisions in words.
-        trace: The schedule in TVM's own form (JSON text); empty for the baseline.
-        schedule: Python that makes the same schedule.
-        tir: The scheduled kernel in TVMScript.
-        library: A library for ``tvm.runtime.load_module``; its function has the kernel's name, and takes inputs and outputs.
-    """
-
-    kernel: str
-    trial: int
-    is_baseline: bool
-    time_us: float
-    baseline_us: float | None
-    verdict: str | None
-    why: str
-    decisions: tuple[str, ...]
-    trace: str
-    schedule: str
-    tir: str
-    library: Path
-
-    def __str__(self) -> str:
-        what = "the untuned kernel is kept" if self.is_baseline else f"trial {self.trial}"
-        return f"{plain(self.kernel)}: {what}, {self.time_us:,.1f} us ({self.why})"
 
 
 class SearchTask:
@@ -141,7 +105,7 @@ class SearchTask:
             dry_run: Generate, build and check so many candidates without measuring: works for a GPU that is not here.
             space: Search space, e.g. ``default`` or ``tensorcore``.
             builders: Processes that build; None takes one for each physical core.
-            transfer: Session directories or MetaSchedule databases of the same target, whose records start the cost model.
+            transfer: Session directories or MetaSchedule databases of the same target, whose schedules are tried first.
 
         Raises:
             SelectionError: TVM cannot schedule the kernel; the message says why.
@@ -175,7 +139,9 @@ class SearchTask:
         """
         if trials is None and seconds is None:
             self._settle()
-            trials = len(self.trials()) + DEFAULT_TRIALS_PER_TASK * len(self._tasks())
+            tasks = [task.task for task in self._tasks()]
+            with self.session.directory.store() as store:
+                trials = store.trials.count(tasks) + DEFAULT_TRIALS_PER_TASK * len(tasks)
         return self.tune(trials, seconds=seconds, resume=True, **options)
 
     def wait(self, timeout: float | None = None, *, on_event: OnEvent | None = None) -> Self:
@@ -241,10 +207,7 @@ class SearchTask:
 
     def frame(self) -> pd.DataFrame:
         """All trials so far as a data frame: one row a trial, times in microseconds."""
-        import pandas as pd  # noqa: PLC0415 - pandas takes 0.3 s to load, and only this method needs it
-
-        rows = [{"time_us": trial.time_us, **trial.to_dict()} for trial in self.trials()]
-        return pd.DataFrame(rows, columns=["time_us", *(item.name for item in fields(Trial))])
+        return trial_frame(self.trials())
 
     def close(self) -> None:
         """End the worker, and with it a running search; everything measured stays in the session."""
@@ -259,7 +222,7 @@ class SearchTask:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<SearchTask {self.session.request.source.name} in {self.session.path}>"
+        return f"<SearchTask {plain(self.session.request.source.name)} in {plain(str(self.session.path), 120)}>"
 
     def _settle(self) -> None:
         """Wait for a running search; what it raises is told once."""

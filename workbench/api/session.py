@@ -21,8 +21,7 @@ from workbench.api.tune_request import make_request
 from workbench.api.winner import trial_number, winner
 from workbench.errors import InputError, SelectionError, SessionError
 from workbench.escaping import plain
-from workbench.kernel import WorkerProcess
-from workbench.kernel.worker_process import OnEvent
+from workbench.kernel import OnEvent, WorkerProcess
 from workbench.models import check_trust
 from workbench.records.request import ProfileRequest
 from workbench.records.selection import Selection
@@ -147,7 +146,7 @@ class Session:
             schedule: A user's own schedule function as ``module:function``; the session has to be opened with trust.
             measure: How to measure.
             builders: Processes that build; None takes one for each physical core.
-            transfer: Session directories or MetaSchedule databases of the same target, whose records start the cost model.
+            transfer: Session directories or MetaSchedule databases of the same target, whose schedules are tried first.
 
         Raises:
             SelectionError: Nothing is selected.
@@ -265,7 +264,7 @@ class Session:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Session {self.request.source.name} in {self.path}>"
+        return f"<Session {plain(self.request.source.name)} in {plain(str(self.path), 120)}>"
 
 
 def _read_array(folder: Path, item: dict[str, str]) -> np.ndarray[Any, Any]:

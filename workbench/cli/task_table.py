@@ -9,7 +9,6 @@ from rich.console import Group, RenderableType
 from workbench.cli import formats
 from workbench.cli.grid import Column, Drawing, Grid, Line, Sentence
 from workbench.cli.profile_table import remark_sentences, row_bar
-from workbench.cli.tune_figures import times_us
 from workbench.records.profile import Profile, Task
 from workbench.records.selection import Selection
 from workbench.records.tuning import TaskProgress
@@ -80,7 +79,7 @@ def _cells(task: Task, largest_us: float, progress: TaskProgress | None) -> tupl
         formats.operations(task.flop),
         formats.count(task.space_size),
         progress.state if progress else "",
-        formats.microseconds(times_us(progress)[1]) if progress else "",
+        formats.microseconds(progress.before_and_now_us[1]) if progress else "",
         ", ".join(task.shapes),
         task.untunable,
     )

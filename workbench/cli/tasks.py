@@ -11,7 +11,6 @@ from workbench.cli.output import show, write_text
 from workbench.cli.sessions import find_session, profile_of
 from workbench.cli.table_csv import tasks_csv
 from workbench.cli.task_table import task_table
-from workbench.cli.tune_figures import times_us
 from workbench.records.tuning import TaskProgress
 
 
@@ -40,4 +39,4 @@ def _search(progress: TaskProgress | None) -> dict[str, Any]:
     """How far the search of a task is, as in ``tasks --json``."""
     if progress is None:
         return {"state": None, "best_us": None, "trials": 0}
-    return {"state": progress.state, "best_us": times_us(progress)[1], "trials": progress.trials}
+    return {"state": progress.state, "best_us": progress.before_and_now_us[1], "trials": progress.trials}

@@ -17,10 +17,12 @@ from workbench.cli.tune_table import tune_table
 from workbench.errors import InputError, Interrupted, SelectionError
 from workbench.records.profile import Profile
 from workbench.records.trial import MeasureOptions, Trial
-from workbench.records.tuning import DEFAULT_TRIALS_PER_TASK, SearchBudget
+from workbench.records.tuning import DEFAULT_TRIALS_PER_TASK, FAILED, SearchBudget
 
 _REFRESH_S = 0.2
 _DEFAULTS = MeasureOptions()
+_NOTHING_SEARCHED = 1
+"""Exit code if every task ended as failed."""
 
 
 def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -41,7 +43,7 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     search.add_argument("--space", default="default", metavar="NAME", help="search space (default: default)")
     search.add_argument("--schedule", default="", metavar="MODULE:FUNCTION", help="a schedule function of your own; needs --trust")
     search.add_argument("--trust", action="store_true", help="allow the schedule function to run")
-    search.add_argument("--transfer", nargs="+", default=[], metavar="PATH", help="sessions or databases whose records start the cost model")
+    search.add_argument("--transfer", nargs="+", default=[], metavar="PATH", help="sessions or databases whose schedules are tried first")
     measure = parser.add_argument_group("how it measures")
     measure.add_argument("--repeat", type=positive, default=_DEFAULTS.repeat, metavar="N", help="most measured times of a trial")
     measure.add_argument("--number", type=positive, metavar="N", help="runs behind each measured time (default: as --min-repeat-ms needs)")
@@ -82,8 +84,9 @@ def _run(options: argparse.Namespace) -> int:
             transfer=options.transfer,
         )
         search = run_search(session, begin, profile, quiet=options.quiet)
-        show([tune_table(search.result(), search.progress(), profile)], values=search.result(), json_to=options.json)
-    return 0
+        result = search.result()
+        show([tune_table(result, search.progress(), profile)], values=result, json_to=options.json)
+    return _NOTHING_SEARCHED if all(task["state"] == FAILED for task in result["tasks"]) else 0
 
 
 def run_search(session: Session, begin: functools.partial[Search], profile: Profile, *, quiet: bool) -> Search:
@@ -117,13 +120,9 @@ def run_search(session: Session, begin: functools.partial[Search], profile: Prof
 
 def _known_trials(session: Session) -> tuple[list[Trial], int]:
     """The trials that the session holds already, and the cursor behind them."""
-    trials: list[Trial] = []
-    cursor = 0
     with session.directory.store() as store:
-        while found := store.trials.since(cursor):
-            trials.extend(stored.trial for stored in found)
-            cursor = found[-1].cursor
-    return trials, cursor
+        found = store.trials.all()
+    return [stored.trial for stored in found], found[-1].cursor if found else 0
 
 
 def _measure_options(options: argparse.Namespace) -> MeasureOptions:

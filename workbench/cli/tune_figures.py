@@ -9,16 +9,9 @@ from workbench.records.profile import Profile
 from workbench.records.tuning import TaskProgress
 
 
-def times_us(task: TaskProgress) -> tuple[float | None, float | None]:
-    """Times of one call before and now: those of the last measurement, or else of the search."""
-    if task.final is not None:
-        return task.final.baseline_us, task.final.used_us
-    return task.baseline_us, task.best_us
-
-
 def gain(task: TaskProgress) -> float | None:
     """How many times as fast the kernel is now; None while that is unknown."""
-    before_us, now_us = times_us(task)
+    before_us, now_us = task.before_and_now_us
     return before_us / now_us if before_us and now_us else None
 
 
@@ -33,7 +26,7 @@ def model_forecast_us(profile: Profile, tasks: Iterable[TaskProgress]) -> float 
     rows_us = {task.task: task.time_us or 0.0 for task in profile.tasks}
     saved_us = 0.0
     for task in tasks:
-        before_us, now_us = times_us(task)
+        before_us, now_us = task.before_and_now_us
         if before_us and now_us is not None and now_us < before_us:
             saved_us += min(task.weight * (before_us - now_us), rows_us.get(task.task, 0.0) * (1.0 - now_us / before_us))
     return max(profile.total_us - saved_us, 0.0)

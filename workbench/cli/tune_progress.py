@@ -14,7 +14,7 @@ from rich.live import Live
 from workbench.cli import formats
 from workbench.cli.grid import Column, Drawing, Grid, Line, Sentence
 from workbench.cli.output import discard
-from workbench.cli.tune_figures import gain, times_us
+from workbench.cli.tune_figures import gain
 from workbench.cli.tune_state import SearchState, Snapshot
 from workbench.cli.tune_words import PlainLines, short_errors, standing
 from workbench.escaping import plain
@@ -128,7 +128,7 @@ def sparkline(values: Sequence[float], *, signs: str) -> str:
 
 
 def _line(task: TaskProgress, snapshot: Snapshot) -> Line:
-    before_us, now_us = times_us(task)
+    before_us, now_us = task.before_and_now_us
     limit, faster = snapshot.limits.get(task.task), gain(task)
     course = snapshot.history_us.get(task.task, ())
     return Line(

@@ -12,7 +12,7 @@ from workbench.cli.tune_figures import first_line, model_forecast_us
 from workbench.escaping import plain
 from workbench.records.command import Event
 from workbench.records.profile import Profile
-from workbench.records.trial import FAILURES, Trial
+from workbench.records.trial import FAILURES, UNMEASURED, Trial
 from workbench.records.tuning import ENDED, WAITING, TaskProgress, TuneRequest
 
 _SILENCE_S = 30.0
@@ -30,12 +30,12 @@ class Snapshot:
     """A search at one moment.
 
     Attributes:
-        tasks: How far each task is, in the order of the selection.
+        tasks: How far each task is, in the order of the selection; in a dry run, its trials are the candidates of this search.
         limits: Trials that each task may have; None where nothing limits it alone.
         history_us: Best time after each trial of each task.
-        trials: Trials of the session.
+        trials: Trials of the session that a budget counts; in a dry run, those of this search.
         trials_limit: Trials that the session may have; None for no limit.
-        rate: Trials a second in this search; None before the first.
+        rate: Trials a second in this search without its pauses; None before the first.
         seconds: Time spent on this search.
         left_s: Time left by the budget; None if it says nothing.
         doing: What the worker is doing.
@@ -62,9 +62,9 @@ class Snapshot:
 
 @dataclass
 class _Seen:
-    """What the trials of one task amount to: those of earlier searches are `known`, `batch` is the first one of this search."""
+    """What the trials of one task amount to: `tried` counts the candidates of this search, `batch` is its first one."""
 
-    known: int = 0
+    tried: int = 0
     history_us: list[float] = field(default_factory=list)
     batch: list[Trial] = field(default_factory=list)
     is_batch_told: bool = False
@@ -84,9 +84,12 @@ class SearchState:
         self._profile = profile
         self._clock = clock
         self._started = self._heard = clock()
+        self._heard_active_s = 0.0
         self._seen: dict[str, _Seen] = {}
-        self._known = 0
+        self._counted = 0
         self._new = 0
+        self._paused_at: float | None = None
+        self._paused_s = 0.0
         self._doing = ""
         self._is_begun = False
         self._failed_batches: list[str] = []
@@ -95,22 +98,25 @@ class SearchState:
     def take_known(self, trials: Iterable[Trial]) -> None:
         """Take note of trials of earlier searches."""
         for trial in trials:
-            self._known += 1
-            self._note(trial).known += 1
+            self._note(trial)
 
     def take(self, trials: Sequence[Trial], tasks: Iterable[TaskProgress]) -> None:
         """Take note of new trials and of how far the tasks are."""
-        order = {item.task: place for place, item in enumerate(self._request.tasks)}
-        found = sorted((task for task in tasks if task.task in order), key=lambda task: order[task.task])
-        # until the worker has begun, states and times are those of an earlier search
-        self._tasks = tuple(found if self._is_begun else [replace(task, state=WAITING, stopped_because="") for task in found])
         if trials:
-            self._heard = self._clock()
+            self._heard, self._heard_active_s = self._clock(), self._active_s()
         for trial in trials:
             self._new += 1
             seen = self._note(trial)
+            seen.tried += trial.origin != "baseline"
             if trial.origin != "baseline" and len(seen.batch) < self._request.batch:
                 seen.batch.append(trial)
+        order = {item.task: place for place, item in enumerate(self._request.tasks)}
+        found = sorted((task for task in tasks if task.task in order), key=lambda task: order[task.task])
+        if not self._is_begun:  # until then, states and times are those of an earlier search
+            found = [replace(task, state=WAITING, stopped_because="") for task in found]
+        if self._request.dry_run is not None:
+            found = [replace(task, trials=self._tried(task)) for task in found]
+        self._tasks = tuple(found)
         for task in self._tasks:
             self._tell_failed_batch(task)
 
@@ -120,22 +126,27 @@ class SearchState:
             phase, _, name = str(event.data.get("phase", "")).partition(": ")
             self._doing = plain(f"{_VERBS.get(phase, phase)} {name}".strip(), 120)
             self._is_begun = self._is_begun or phase == "prepare"
+            if phase == "paused":
+                self._paused_at = self._clock() if self._paused_at is None else self._paused_at
+            elif self._paused_at is not None:
+                self._paused_s += self._clock() - self._paused_at
+                self._paused_at = None
 
     def snapshot(self) -> Snapshot:
         """How the search stands now."""
         now = self._clock()
-        rate = self._new / (self._heard - self._started) if self._new and self._heard > self._started else None
+        rate = self._new / self._heard_active_s if self._new and self._heard_active_s > 0 else None
         limits = {task.task: self._limit(task) for task in self._tasks}
         silent_s = now - self._heard
         return Snapshot(
             tasks=self._tasks,
             limits=limits,
             history_us={task: seen.history_us for task, seen in self._seen.items()},
-            trials=self._known + self._new,
-            trials_limit=self._request.budget.trials,
+            trials=self._counted if self._request.dry_run is None else self._new,
+            trials_limit=self._trials_limit(),
             rate=rate,
             seconds=now - self._started,
-            left_s=self._left_s(limits, rate, now - self._started),
+            left_s=self._left_s(limits, rate),
             doing=self._doing,
             silent_s=silent_s if silent_s >= _SILENCE_S else None,
             model_us=self._profile.total_us,
@@ -144,23 +155,35 @@ class SearchState:
         )
 
     def _note(self, trial: Trial) -> _Seen:
+        self._counted += trial.status != UNMEASURED
         seen = self._seen.setdefault(trial.task, _Seen())
         if trial.time_us is not None:
             seen.history_us.append(min(trial.time_us, seen.history_us[-1] if seen.history_us else math.inf))
         return seen
 
+    def _active_s(self) -> float:
+        """Seconds since the start; pauses do not count."""
+        return (self._clock() if self._paused_at is None else self._paused_at) - self._started - self._paused_s
+
+    def _tried(self, task: TaskProgress) -> int:
+        return self._seen[task.task].tried if task.task in self._seen else 0
+
+    def _trials_limit(self) -> int | None:
+        """Trials that the session may have; a dry run has no such limit."""
+        return self._request.budget.trials if self._request.dry_run is None else None
+
     def _limit(self, task: TaskProgress) -> int | None:
-        if self._request.dry_run is not None:  # and the baseline
-            return (self._seen[task.task].known if task.task in self._seen else 0) + self._request.dry_run + 1
+        if self._request.dry_run is not None:
+            return self._request.dry_run
         return task.budget_trials if task.budget_trials is not None else self._request.budget.per_task
 
-    def _left_s(self, limits: Mapping[str, int | None], rate: float | None, spent_s: float) -> float | None:
+    def _left_s(self, limits: Mapping[str, int | None], rate: float | None) -> float | None:
         """Time left: of the budget's seconds, or for the trials that are left at the present rate, whichever is less."""
         if self._tasks and all(task.state in ENDED for task in self._tasks):
             return None  # the best are being measured again
-        budget = self._request.budget
-        left_s = [] if budget.seconds is None else [max(budget.seconds - spent_s, 0.0)]
-        left = [] if budget.trials is None else [budget.trials - self._known - self._new]
+        seconds, trials_limit = self._request.budget.seconds, self._trials_limit()
+        left_s = [] if seconds is None else [max(seconds - self._active_s(), 0.0)]
+        left = [] if trials_limit is None else [trials_limit - self._counted]
         open_tasks = [task for task in self._tasks if task.state not in ENDED]
         owed = [limit - task.trials for task in open_tasks if (limit := limits[task.task]) is not None]
         if len(owed) == len(open_tasks):
@@ -175,7 +198,8 @@ class SearchState:
         if seen is None or seen.is_batch_told or not seen.batch:
             return
         limit = self._limit(task)
-        full = self._request.batch if limit is None else max(min(self._request.batch, limit - 1), 1)
+        own = limit if self._request.dry_run is not None or limit is None else limit - 1  # the baseline is no candidate
+        full = self._request.batch if own is None else max(min(self._request.batch, own), 1)
         if len(seen.batch) < full and task.state not in ENDED:
             return
         seen.is_batch_told = True

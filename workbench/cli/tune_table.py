@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from workbench.cli import formats
 from workbench.cli.grid import Column, Grid, Line, Sentence
 from workbench.cli.profile_table import remark_sentences
-from workbench.cli.tune_figures import first_line, gain, model_forecast_us, times_us
+from workbench.cli.tune_figures import first_line, gain, model_forecast_us
 from workbench.cli.tune_words import duration
 from workbench.records.profile import Profile
 from workbench.records.trial import WRONG_RESULT
@@ -50,7 +50,7 @@ def tune_table(result: Mapping[str, Any], progress: Iterable[TaskProgress], prof
 
 
 def _line(task: TaskProgress) -> Line:
-    before_us, now_us = times_us(task)
+    before_us, now_us = task.before_and_now_us
     faster = gain(task)
     return Line(
         cells=(
@@ -81,7 +81,7 @@ def _verdict(task: TaskProgress) -> str:
 def _totals(result: Mapping[str, Any], tasks: list[TaskProgress], profile: Profile) -> list[str]:
     """What the tuned kernels take together before and after, what that makes of the model, and what it cost."""
     totals = []
-    timed = [(task.weight, before_us, now_us) for task in tasks for before_us, now_us in [times_us(task)] if before_us and now_us]
+    timed = [(task.weight, before_us, now_us) for task in tasks for before_us, now_us in [task.before_and_now_us] if before_us and now_us]
     if timed:
         before_us = sum(weight * before for weight, before, _ in timed)
         now_us = sum(weight * now for weight, _, now in timed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.cli import formats
-from workbench.cli.tune_figures import gain, times_us
+from workbench.cli.tune_figures import gain
 from workbench.cli.tune_state import Snapshot
 from workbench.records.tuning import ENDED, WAITING, TaskProgress
 
@@ -77,7 +77,7 @@ def short_errors(task: TaskProgress) -> str:
 
 
 def _end(task: TaskProgress) -> str:
-    before_us, now_us = times_us(task)
+    before_us, now_us = task.before_and_now_us
     faster = gain(task)
     course = f", {formats.microseconds(before_us)} to {formats.microseconds(now_us)} us ({faster:.2f}x)" if faster is not None else ""
     failed = f", failed: {short_errors(task)}" if task.errors else ""

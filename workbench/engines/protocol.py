@@ -69,7 +69,9 @@ class Engine(Protocol):
         """Output arrays of the given rows, on the inputs of the profile."""
         ...
 
-    def search_task(self, kernel: str, *, space: str, seed: int, schedule: Callable[..., Any] | None = None) -> TaskSearch:
+    def search_task(
+        self, kernel: str, *, space: str, seed: int, schedule: Callable[..., Any] | None = None, device: int = 0, trust: bool = False
+    ) -> TaskSearch:
         """The search of one kernel of the lowered model.
 
         Args:
@@ -77,6 +79,8 @@ class Engine(Protocol):
             space: Name of the search space.
             seed: Equal seeds and equal results give equal candidates.
             schedule: The user's own schedule function, which then is the space.
+            device: Index of the device that candidates are measured on.
+            trust: True allows recorded schedules that bring code of their own into the kernel.
         """
         ...
 

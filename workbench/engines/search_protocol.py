@@ -124,16 +124,16 @@ class TaskSearch(Protocol):
         """Take note of what became of candidates."""
         ...
 
-    def restore(self, known: Sequence[Experience]) -> int:
-        """Take up trials of an earlier search of this task, which are not proposed again; returns how many could be learned from."""
+    def restore(self, known: Sequence[Experience]) -> None:
+        """Take up trials of an earlier search of this task: they are learned from, and not proposed again."""
         ...
 
-    def transfer(self, records: Sequence[TuningRecord]) -> int:
-        """Learn from records of other searches on the same target; those of the same kernel become proposals. Returns how many were of use."""
+    def transfer(self, records: Sequence[TuningRecord]) -> None:
+        """Have schedules of other searches on the same target tried first: of the same kernel as they are, of a like one fitted to this one."""
         ...
 
     def rebuild(self, trace: str) -> Candidate:
-        """The candidate of a recorded trace."""
+        """The candidate of a recorded trace; one that brings code of its own into the kernel needs trust."""
         ...
 
 
@@ -150,8 +150,16 @@ class Evaluator(Protocol):
     exclusive: bool
     unmeasurable: str
 
-    def build(self, candidates: Sequence[Candidate], *, stop: Callable[[], bool]) -> Iterator[tuple[int, Artifact | Failed]]:
-        """Build candidates, several at once; yields place and outcome in order of completion; ends early when `stop` says so."""
+    def build(
+        self, candidates: Sequence[Candidate], *, stop: Callable[[], bool], limit_s: float | None = None
+    ) -> Iterator[tuple[int, Artifact | Failed]]:
+        """Build candidates, several at once; yields place and outcome in order of completion.
+
+        Args:
+            candidates: What to build.
+            stop: Ends it early when it says so.
+            limit_s: Longest time for one of them, if that is less than the options allow.
+        """
         ...
 
     def set_reference(self, kernel: str, artifact: Artifact) -> None:

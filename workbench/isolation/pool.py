@@ -32,7 +32,6 @@ class Pool:
         size: How many.
         memory_limit_bytes: Beyond this the allocations of a process fail.
         environment: Variables of the processes.
-        jobs_per_process: After so many jobs a process is replaced; never, if None.
     """
 
     def __init__(
@@ -43,16 +42,13 @@ class Pool:
         size: int,
         memory_limit_bytes: int | None = None,
         environment: Mapping[str, str] = _NOTHING,
-        jobs_per_process: int | None = None,
     ) -> None:
         self._nursery = nursery
         self._entry = entry
         self._size = size
         self._memory_limit_bytes = memory_limit_bytes
         self._environment = dict(environment)
-        self._jobs_per_process = jobs_per_process
         self._idle: deque[IsolatedProcess] = deque()
-        self._jobs_done: dict[IsolatedProcess, int] = {}
         self._run: _Run[Any] | None = None
         self._closed = False
 
@@ -61,15 +57,6 @@ class Pool:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
-
-    def warm(self) -> None:
-        """Start all processes now, before a run.
-
-        Raises:
-            EnvironmentFault: They cannot be started.
-        """
-        while len(self._idle) < self._size and self._run is None:
-            self._idle.append(self._start())
 
     def run(
         self, jobs: Iterable[tuple[Key, Message]], *, timeout_s: float, stop: Callable[[], bool] = lambda: False
@@ -123,10 +110,6 @@ class Pool:
             self._run.kill()
         while self._idle:
             self._idle.pop().kill()
-        self._jobs_done.clear()
-
-    def _start(self) -> IsolatedProcess:
-        return self._nursery.start(self._entry, memory_limit_bytes=self._memory_limit_bytes, environment=self._environment)
 
     def _take(self) -> IsolatedProcess:
         """A process for the next job."""
@@ -134,20 +117,15 @@ class Pool:
             process = self._idle.popleft()
             if process.alive:
                 return process
-            self._retire(process)
-        return self._start()
+            process.kill()
+        return self._nursery.start(self._entry, memory_limit_bytes=self._memory_limit_bytes, environment=self._environment)
 
     def _put(self, process: IsolatedProcess) -> None:
-        """Keep a process for further jobs, unless it is dead or worn out."""
-        done = self._jobs_done[process] = self._jobs_done.get(process, 0) + 1
-        if process.alive and (self._jobs_per_process is None or done < self._jobs_per_process):
+        """Keep a process for further jobs, unless it is dead."""
+        if process.alive:
             self._idle.append(process)
         else:
-            self._retire(process)
-
-    def _retire(self, process: IsolatedProcess) -> None:
-        self._jobs_done.pop(process, None)
-        process.kill()
+            process.kill()
 
 
 @dataclass(frozen=True)

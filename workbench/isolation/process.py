@@ -55,18 +55,30 @@ class IsolatedProcess:
         return self._lines.job.fileno()
 
     def call(self, request: Message, timeout_s: float) -> Message:
-        """Send a request and wait for its answer; raises what `send` and `receive` raise."""
+        """Send a request and wait for its answer.
+
+        Raises:
+            JobError: The function raised; the process can be used further.
+            ProcessDied: The process ended, and all that it had started with it.
+            JobTimeout: No answer in time; the process and all that it had started were killed.
+            Exception: Whatever `send` raises.
+        """
         deadline = time.monotonic() + timeout_s
         self.send(request, timeout_s)
-        return self._wait(deadline, timeout_s)
+        while (answer := self.take()) is None:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                raise self.expire(timeout_s)
+            self._poll.poll(math.ceil(remaining * 1000))
+        return answer
 
     def send(self, request: Message, timeout_s: float = _SEND_LIMIT_S) -> None:
-        """Send a request; a process that is dead, or does not take the request in time and is killed, is found out about in `receive`.
+        """Send a request; a process that is dead, or does not take the request in time and is killed, is found out about in `take`.
 
         Raises:
             TypeError: The request holds something that JSON does not know.
             ValueError: The same, or the request is too large.
-            RuntimeError: The answer to the last request has not been received.
+            RuntimeError: The answer to the last request has not been taken.
         """
         if self._awaited is not None:
             raise RuntimeError("the process has not answered its last request yet")
@@ -74,18 +86,14 @@ class IsolatedProcess:
         self._number += 1
         self._awaited = self._number
 
-    def receive(self, timeout_s: float) -> Message:
-        """Wait for the answer.
+    def take(self) -> Message | None:
+        """The answer if it is there; None if it is still to come. Does not wait for it.
 
         Raises:
-            JobError: The function raised; the process can be used further.
-            ProcessDied: The process ended, and all that it had started with it.
-            JobTimeout: No answer in time; the process and all that it had started were killed.
+            JobError: As `call`.
+            ProcessDied: As `call`.
+            RuntimeError: No answer is to come.
         """
-        return self._wait(time.monotonic() + timeout_s, timeout_s)
-
-    def take(self) -> Message | None:
-        """The answer if it is there; None if it is still to come. Does not wait for it, and raises what `receive` raises."""
         if self._awaited is None:
             raise RuntimeError("the process was asked nothing")
         frame = self._read()
@@ -106,14 +114,6 @@ class IsolatedProcess:
         """Kill the process and all that it started, and wait until they are gone; it may be dead already."""
         if self._death is None:
             self._end("was killed by the workbench")
-
-    def _wait(self, deadline: float, timeout_s: float) -> Message:
-        while (answer := self.take()) is None:
-            remaining = deadline - time.monotonic()
-            if remaining <= 0:
-                raise self.expire(timeout_s)
-            self._poll.poll(math.ceil(remaining * 1000))
-        return answer
 
     def _write(self, frame: Frame, timeout_s: float) -> None:
         pieces = frame.encode()

@@ -8,51 +8,24 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workbench import errors
-from workbench.errors import EnvironmentFault, InternalError, Interrupted, SessionError, WorkbenchError, WorkerDied
+from workbench.errors import EnvironmentFault, Interrupted, SessionError, WorkbenchError, WorkerDied
 from workbench.escaping import plain
-from workbench.records.command import ABANDONED, CANCELLED, DONE, FINAL_STATES, Command, Event, Failure
+from workbench.kernel.pending import OnEvent, Pending, answer_of
+from workbench.kernel.worker_log import last_words, log_tail
+from workbench.records.command import ABANDONED, FINAL_STATES, Failure
 from workbench.session import SessionDirectory
 from workbench.store import Store
 from workbench.worker import ALREADY_SERVED, CANNOT_WRITE, NO_ENGINE, STARTING
 
 _POLL_S = 0.02
 _CANCEL_GRACE_S = 5.0
-_LOG_LINE = 400
 _STOP_GRACE_S = 3.0
 _MOST_STARTS = 10
-_LOG_TAIL_BYTES = 8000
-_LOG_TAIL_LINES = 40
 _CRASHES = (signal.SIGSEGV, signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE)
 _DOCTOR = "Run `workbench doctor`."
-
-OnEvent = Callable[[Event], None]
-
-
-@dataclass
-class Pending:
-    """A command that was given and has no answer yet.
-
-    Attributes:
-        kind: Kind of the command.
-        arguments: What it needs.
-        number: Its number in the store.
-        last_event: The newest event that was told.
-        starts: How often a worker was started for it.
-        abandoned: How often it had to be given again.
-    """
-
-    kind: str
-    arguments: dict[str, Any]
-    number: int = 0
-    last_event: int = 0
-    starts: int = 0
-    abandoned: int = 0
 
 
 class WorkerProcess:
@@ -109,13 +82,18 @@ class WorkerProcess:
         return answer
 
     def begin(self, kind: str, arguments: dict[str, Any]) -> Pending:
-        """Have the worker do something, without waiting for it; see `run`."""
+        """Have the worker do something, without waiting for it; see `run`. What cannot be begun does not stay behind for another worker."""
         pending = Pending(kind, {**arguments, "expects_trust": self._trust})
-        with self._directory.store() as store:
-            self._give(store, pending)
-            if not self._is_alive(store, pending.number):
-                self._start(pending.number)
-                pending.starts += 1
+        try:
+            with self._directory.store() as store:
+                self._give(store, pending)
+                if not self._is_alive(store, pending.number):
+                    self._start(pending.number)
+                    pending.starts += 1
+        except BaseException:
+            if pending.number:
+                self.cancel(pending)
+            raise
         return pending
 
     def tell(self, kind: str, arguments: dict[str, Any]) -> None:
@@ -130,7 +108,7 @@ class WorkerProcess:
             while True:
                 command = store.command(number)
                 if command.state in FINAL_STATES:
-                    _answer(command)
+                    answer_of(command)
                     return
                 if not self._is_alive(store, number):
                     raise SessionError("The worker has ended.", "Start the work again.")
@@ -149,7 +127,7 @@ class WorkerProcess:
         """
         with self._directory.store() as store:
             command = store.command(pending.number)
-            pending.last_event = _tell(store, pending, on_event)
+            pending.tell(store, on_event)
             if command.state == ABANDONED:  # a worker that another front started just now did not know the command, and left it
                 pending.abandoned += 1
                 if pending.abandoned >= _MOST_STARTS:
@@ -157,7 +135,7 @@ class WorkerProcess:
                 self._give(store, pending)
                 return None
             if command.state in FINAL_STATES:
-                return _answer(command)
+                return answer_of(command)
             if not self._is_alive(store, pending.number):
                 pending.starts += 1
                 if pending.starts > _MOST_STARTS:
@@ -183,7 +161,7 @@ class WorkerProcess:
         if store.command(number).state in FINAL_STATES:
             return True
         if process.returncode not in (0, ALREADY_SERVED):  # 0: it ended, idle, just before our command came
-            error, tail = self._death(process, store), self._log_tail()
+            error, tail = self._death(process, store), log_tail(self._directory.log)
             if tail:
                 error.add_note(tail)
             failure = Failure(kind=type(error).__name__, message=error.message, remedy=error.remedy, detail=tail)
@@ -275,14 +253,14 @@ class WorkerProcess:
 
     def _death(self, process: subprocess.Popen[bytes], store: Store) -> EnvironmentFault:
         """What to tell of a worker that ended without an answer."""
-        code, last_words = process.returncode, self._last_words()
+        code, said = process.returncode, last_words(self._directory.log)
         if code == CANNOT_WRITE:
             return EnvironmentFault(
                 f"The worker cannot write the session in {plain(str(self._directory.path), 120)}: the disk is full or read-only.",
                 "Free some space, or give another --session DIR.",
             )
         if code == NO_ENGINE:
-            return WorkerDied(f"TVM cannot be loaded: {last_words}.", _DOCTOR)
+            return WorkerDied(f"TVM cannot be loaded: {said}.", _DOCTOR)
         with contextlib.suppress(WorkbenchError):
             state = store.worker()
             if state is not None and (state.pid, state.phase) == (process.pid, STARTING):
@@ -293,59 +271,13 @@ class WorkerProcess:
             return WorkerDied(
                 f"The worker {_ending(code)}: TVM crashed.", f"{_DOCTOR} If it finds nothing, please report it with the text that -v shows."
             )
-        return WorkerDied(f"The worker {_ending(code)}: {last_words}.", _DOCTOR)
-
-    def _last_words(self) -> str:
-        """The last line of the log that says something."""
-        told = self._log_tail().splitlines()
-        return plain(told[-1].strip(), 300).rstrip(".") if told else "it left no words"
-
-    def _log_tail(self) -> str:
-        """The last lines of the log that say something."""
-        try:
-            with self._directory.log.open("rb") as log:
-                log.seek(max(log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES, 0))
-                lines = log.read().decode("utf-8", "replace").splitlines()
-        except OSError:
-            lines = []
-        return "\n".join([plain(line.rstrip(), _LOG_LINE) for line in lines if line.strip()][-_LOG_TAIL_LINES:])
+        return WorkerDied(f"The worker {_ending(code)}: {said}.", _DOCTOR)
 
 
 def _search_path() -> str:
     """Where this process finds modules, for the worker: the user may have extended it, and may have moved to another folder."""
     folders = dict.fromkeys(str(Path(entry).absolute()) for entry in sys.path if isinstance(entry, str) and os.pathsep not in entry)
     return os.pathsep.join(folders)
-
-
-def _tell(store: Store, pending: Pending, on_event: OnEvent | None) -> int:
-    """Tell a command's new events; return the number of the newest."""
-    last_event = pending.last_event
-    if on_event is None:
-        return last_event
-    for event in store.events_since(last_event):
-        last_event = event.event
-        if event.data.get("command") == pending.number:
-            on_event(event)
-    return last_event
-
-
-def _answer(command: Command) -> dict[str, Any]:
-    if command.state == DONE:
-        return command.result or {}
-    if command.state == CANCELLED:
-        raise Interrupted("Stopped.", "What was finished before is saved.")
-    raise _raised(command.failure or Failure(kind="InternalError", message="The worker gave no reason."))
-
-
-def _raised(failure: Failure) -> WorkbenchError:
-    """The error that the worker raised, of the same class, with its full text as a note."""
-    kind = getattr(errors, failure.kind, InternalError)
-    if not (isinstance(kind, type) and issubclass(kind, WorkbenchError)):
-        kind = InternalError
-    error: WorkbenchError = kind(failure.message, failure.remedy)
-    if failure.detail:
-        error.add_note(failure.detail)
-    return error
 
 
 def _ending(code: int) -> str:

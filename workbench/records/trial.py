@@ -20,7 +20,6 @@ REJECTED = "rejected"
 DEVICE_LOST = "device_lost"
 
 FAILURES = (BUILD_ERROR, BUILD_TIMEOUT, RUN_ERROR, RUN_TIMEOUT, WRONG_RESULT, REJECTED, DEVICE_LOST)
-STATUSES = (OK, UNMEASURED, *FAILURES)
 
 BASELINE = 0
 """Number of the trial that is the untuned kernel (on a GPU: with dlight's default schedule)."""
@@ -98,10 +97,10 @@ class Trial:
         task: The task.
         number: Number within the task, in order of measurement; 0 is the baseline.
         status: ``ok``, ``unmeasured`` (built and checked only), or one of `FAILURES`.
-        error: Full text of what went wrong; empty if nothing did.
+        error: Full text of what went wrong, or why the output of one that is unmeasured could not be checked; empty otherwise.
         fingerprint: Structural hash of the scheduled module in hexadecimal: equal schedules are one candidate.
         origin: Where the candidate is from: ``baseline``, ``search``, ``transfer`` (a record of another search) or ``user`` (a schedule function).
-        conditions: Digest of what makes times comparable: target, threads, device, versions and measure options.
+        conditions: Digest of what makes times comparable: engine and versions, target, threads, device and its index, cold or warm caches.
         times_us: Every measured time, each the mean of `runs` runs; empty if there is none.
         runs: Runs behind each measured time.
         search_s: Its share of the seconds that generating candidates took.

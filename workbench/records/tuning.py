@@ -59,7 +59,7 @@ class TuneRequest:
         builders: Processes that build; None takes one for each physical core.
         batch: Candidates of one round of a task.
         finalists: Best trials of a task that are measured again beside the baseline before a winner is named.
-        transfer: Session directories and databases whose trials of the same target may start the cost model; empty for none.
+        transfer: Session directories and databases of the same target, whose schedules are tried first; empty for none.
     """
 
     tasks: tuple[SelectedTask, ...]
@@ -171,6 +171,11 @@ class TaskProgress:
     budget_seconds: float | None = None
     conditions: str = ""
     final: Final | None = None
+
+    @property
+    def before_and_now_us(self) -> tuple[float | None, float | None]:
+        """Times of one call before and now: those of the last measurement, or else of the search."""
+        return (self.baseline_us, self.best_us) if self.final is None else (self.final.baseline_us, self.final.used_us)
 
     @property
     def verified(self) -> bool | None:

@@ -132,7 +132,7 @@ class Agenda:
     # what commands and the loop do to it
 
     def add(self, item: SelectedTask) -> None:
-        """Take a task into the search, or back into it.
+        """Take a task into the search, or back into it; one that comes back keeps the budgets of its own that `item` does not name.
 
         Raises:
             SelectionError: There is no such task, or it cannot be tuned.
@@ -142,11 +142,15 @@ class Agenda:
             raise SelectionError(f"There is no task {plain(item.task, 120)}.", "See: workbench tasks.")
         if task.untunable:
             raise SelectionError(f"Task {plain(item.task, 120)} cannot be tuned: {task.untunable}.", "Leave it out.")
-        run = self.runs.get(item.task)
+        run = before = self.runs.get(item.task)
         if run is None or run.progress.state == FAILED:
             run = self.runs[item.task] = TaskRun(task, self._first_progress(task))  # what failed is made anew
+        trials, seconds = item.trials, item.seconds
+        if before is not None:
+            trials = before.progress.budget_trials if trials is None else trials
+            seconds = before.progress.budget_seconds if seconds is None else seconds
         state = SEARCHING if run.is_begun else WAITING
-        run.progress = replace(run.progress, state=state, stopped_because="", budget_trials=item.trials, budget_seconds=item.seconds)
+        run.progress = replace(run.progress, state=state, stopped_because="", budget_trials=trials, budget_seconds=seconds)
         self.note(run)
 
     def drop(self, task: str) -> None:

@@ -30,19 +30,9 @@ class Control:
         self._waiting: list[Command] = []
         self.cancelled = False
 
-    def has_news(self) -> bool:
-        """True if a command waits or the search was cancelled; asks the store some thirty times a second at most."""
-        now = time.monotonic()
-        if now - self._checked >= _POLL_S:
-            self._checked = now
-            self.cancelled = self.cancelled or self._front_gone() or self._store.command(self._command).cancelled
-            while (command := self._store.take_command(CONTROL_COMMANDS)) is not None:
-                self._waiting.append(command)
-        return self.cancelled or bool(self._waiting)
-
     def commands(self) -> Iterator[Command]:
-        """The waiting commands; each has to be answered."""
-        self.has_news()
+        """The waiting commands; each has to be answered. Sees a cancellation too; asks the store some thirty times a second at most."""
+        self._look()
         while self._waiting:
             yield self._waiting.pop(0)
 
@@ -62,3 +52,12 @@ class Control:
                 command.command, failure=Failure("SessionError", "The search has just ended.", "Start it again with --resume.")
             )
         self._waiting.clear()
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if now - self._checked < _POLL_S:
+            return
+        self._checked = now
+        self.cancelled = self.cancelled or self._front_gone() or self._store.command(self._command).cancelled
+        while (command := self._store.take_command(CONTROL_COMMANDS)) is not None:
+            self._waiting.append(command)

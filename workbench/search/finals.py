@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from workbench.analysis.confidence import compare, spread
-from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed
+from workbench.engines.search_protocol import Artifact, Evaluator, Experience, Failed, TaskSearch
 from workbench.errors import EnvironmentFault, Interrupted
-from workbench.records.trial import BASELINE, REJECTED, RUN_ERROR
+from workbench.records.trial import BASELINE, REJECTED, RUN_ERROR, WRONG_RESULT
 from workbench.records.tuning import FASTER, NOT_FASTER, Final
-from workbench.search.task_run import TaskRun, make_sense
+from workbench.search.error_text import full_text, shortened
+from workbench.search.task_run import TaskRun, difference, make_sense
 
 ROUNDS = 11
 FINAL_ERROR = "final"
 """Name in ``first_errors`` of why no winner could be named."""
-
-_LONGEST_ERROR = 20_000
 
 Result = TypeVar("Result")
 Compare = Callable[[Sequence[Artifact]], list[list[float]] | Failed]
@@ -56,16 +54,16 @@ class Finals:
         """Name the winner of a task in its progress, or say there why there is none."""
         final = self._outcome(run)
         if isinstance(final, Failed):
-            run.progress = replace(run.progress, first_errors={**run.progress.first_errors, FINAL_ERROR: final.error[:_LONGEST_ERROR]})
+            run.progress = replace(run.progress, first_errors={**run.progress.first_errors, FINAL_ERROR: shortened(final.error)})
         else:
             run.progress = replace(run.progress, final=final)
 
     def _outcome(self, run: TaskRun) -> Final | Failed:
         baseline = BASELINE if run.baseline_number is None else run.baseline_number
-        traces: dict[int, str] = {}
+        known: dict[int, Experience] = {}
         built: dict[int, Artifact] = {}
         for number in [baseline, *run.finalists(self._count)]:
-            artifact = run.artifacts.get(number) or self._rebuilt(run, number, traces)
+            artifact = run.artifacts.get(number) or self._rebuilt(run, number, known)
             if isinstance(artifact, Artifact):
                 built[number] = artifact
             elif number == baseline:
@@ -79,26 +77,41 @@ class Finals:
         except (EnvironmentFault, Interrupted):
             raise
         except Exception as error:  # noqa: BLE001 - whatever goes wrong with one task is told there
-            return Failed(RUN_ERROR, "".join(traceback.format_exception(error)))
+            return Failed(RUN_ERROR, full_text(error))
 
-    def _rebuilt(self, run: TaskRun, number: int, traces: dict[int, str]) -> Artifact | Failed:
-        """A trial of an earlier search built again; one that cannot be replayed any more takes no part."""
-        if not traces:
-            traces.update({known.trial.number: known.trace for known in self._known(run.task.task)})
-        search, trace = run.search, traces.get(number, "")
-        if search is None or not (trace or number == run.baseline_number):
+    def _rebuilt(self, run: TaskRun, number: int, known: dict[int, Experience]) -> Artifact | Failed:
+        """A trial of an earlier search built again; what is not that very schedule any more, or computes something else, takes no part."""
+        if not known:
+            known.update({item.trial.number: item for item in self._known(run.task.task)})
+        search, measured = run.search, known.get(number)
+        is_baseline = number == run.baseline_number
+        if search is None or measured is None or not (measured.trace or is_baseline):
             return Failed(REJECTED, f"Trial {number} has no trace to build it from.")
         try:
-            return self._on_device(lambda: self._build(search.rebuild(trace)))
+            return self._on_device(lambda: self._build(run.kernel, search, measured, is_baseline=is_baseline))
         except (EnvironmentFault, Interrupted):
             raise
         except Exception as error:  # noqa: BLE001 - replaying a schedule may raise anything
-            return Failed(REJECTED, f"Trial {number} cannot be built again: {''.join(traceback.format_exception(error))}")
+            return Failed(REJECTED, f"Trial {number} cannot be built again: {full_text(error)}")
 
-    def _build(self, candidate: Candidate) -> Artifact | Failed:
-        for _, outcome in self._evaluator.build([candidate], stop=lambda: False):
+    def _build(self, kernel: str, search: TaskSearch, measured: Experience, *, is_baseline: bool) -> Artifact | Failed:
+        candidate = search.rebuild(measured.trace)
+        if candidate.fingerprint != measured.trial.fingerprint:
+            return Failed(REJECTED, f"The trace of trial {measured.trial.number} gives another schedule than the one that was measured.")
+        built = next(self._evaluator.build([candidate], stop=lambda: False), None)
+        if built is None:
+            raise Interrupted("The search was stopped.")
+        artifact = built[1]
+        return artifact if is_baseline or isinstance(artifact, Failed) else self._checked(kernel, artifact)
+
+    def _checked(self, kernel: str, artifact: Artifact) -> Artifact | Failed:
+        """The artifact, if its output is right."""
+        outcome = self._evaluator.measure(kernel, artifact, best_us=None, check=True, timed=False)
+        if isinstance(outcome, Failed):
             return outcome
-        raise Interrupted("The search was stopped.")
+        if outcome.check is not None and not outcome.check.passed:
+            return Failed(WRONG_RESULT, difference(outcome.check))
+        return artifact
 
 
 def _times(built: dict[int, Artifact], baseline: int, compare_artifacts: Compare) -> dict[int, list[float]] | Failed:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import queue
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,6 +18,7 @@ from workbench.records.tuning import DROPPED, FAILED, FINISHED, SEARCHING, STOPP
 from workbench.search.agenda import STOPPED_BY_USER, Agenda
 from workbench.search.attention import POLL_S, Attention
 from workbench.search.control import Control
+from workbench.search.error_text import full_text, last_line
 from workbench.search.finals import Finals
 from workbench.search.producer import Built, Producer, Round, Start
 from workbench.search.recorder import Recorder
@@ -26,7 +26,6 @@ from workbench.search.task_run import TaskRun
 from workbench.tuning_database import TuningRecord
 
 _MOST_LOST_IN_A_ROW = 5
-_LONGEST_ERROR = 20_000
 
 
 class Search:
@@ -116,11 +115,9 @@ class Search:
 
     def _close(self) -> None:
         """End all that is still being built or measured, and answer who waits."""
-        self._producer.halt()
-        self._attention.refuse_rest()
-        self._evaluator.close()
-        self._producer.close()
-        self._attention.close()
+        with contextlib.ExitStack() as stack:  # what one of them raises does not keep the others from their end
+            for end in (self._attention.close, self._producer.close, self._evaluator.close, self._attention.refuse_rest, self._producer.halt):
+                stack.callback(end)  # the last one is called first
 
     # the loop
 
@@ -233,7 +230,7 @@ class Search:
         trial = self._recorder.record(run, candidate, artifact, outcome)
         self._agenda.trials += trial.status != UNMEASURED
         run.tried += not is_baseline
-        if trial.status != UNMEASURED:
+        if trial.status not in {DEVICE_LOST, UNMEASURED}:  # neither says anything of the schedule
             run.unlearned.put(Outcome(candidate.fingerprint, trial.time_us, trial.build_s))
         self._keep(run, trial, artifact)
         if outcome is not None:
@@ -272,9 +269,8 @@ class Search:
             return
         if isinstance(error, InputError):
             self._refusals.append(error)
-        text = "".join(traceback.format_exception(error))
-        run.progress = replace(run.progress, first_errors={**run.progress.first_errors, "task": text[-_LONGEST_ERROR:]})
-        self._agenda.end(run, FAILED, f"{type(error).__name__}: {plain(str(error).strip(), 400)}")
+        run.progress = replace(run.progress, first_errors={**run.progress.first_errors, "task": full_text(error)})
+        self._agenda.end(run, FAILED, f"{type(error).__name__}: {plain(last_line(str(error)), 400)}")
 
     # the end
 

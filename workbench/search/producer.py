@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,13 @@ from workbench.search.task_run import TaskRun
 from workbench.tuning_database import TuningRecord
 
 _HALT_S = 0.5
+
+
+_LEAST_BUILD_LIMIT_S = 3.0
+_UNUSUAL = 20.0
+"""A build that takes so many times the median of its task is given up: huge unrolled bodies never win, and hold up the whole round."""
+
+_BUILDS_REMEMBERED = 64
 
 
 @dataclass(frozen=True)
@@ -170,7 +178,12 @@ class Producer:
         waiting: dict[int, Built] = {}
         following = 0
         try:
-            for place, outcome in self._evaluator.build(candidates, stop=lambda: self._halts(round_)):
+            builds_s = round_.run.builds_s
+            limit_s = max(_LEAST_BUILD_LIMIT_S, _UNUSUAL * statistics.median(builds_s)) if builds_s else None
+            for place, outcome in self._evaluator.build(candidates, stop=lambda: self._halts(round_), limit_s=limit_s):
+                if isinstance(outcome, Artifact):
+                    builds_s.append(outcome.build_s)
+                    del builds_s[:-_BUILDS_REMEMBERED]
                 waiting[place] = Built(candidates[place], outcome)
                 while following in waiting:
                     yield waiting.pop(following)

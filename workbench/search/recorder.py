@@ -68,7 +68,7 @@ class Recorder:
         """
         if run.search is None or self._is_complete or not known:
             return 0
-        if self._recorded is None:  # once a search: what it records itself is none of the earlier trials
+        if self._recorded is None:  # once a search: what it records itself is noted
             self._recorded = {}
             for record in read_database(self._records).records:
                 self._recorded.setdefault(record.workload.module, set()).add(_digest(record.trace_json))
@@ -103,6 +103,8 @@ class Recorder:
                 target=self._target,
                 args_info=run.search.arguments,
             )
+            if self._recorded is not None:
+                self._recorded.setdefault(module, set()).add(_digest(_canonical(trace)))
         except InputError as error:  # its search goes on: the store has the trial
             errors = {RECORD_ERROR: f"Trial {trial.number}: {error}", **run.progress.first_errors}
             run.progress = replace(run.progress, first_errors=errors)

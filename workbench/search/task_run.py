@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 
 from workbench.engines.search_protocol import Artifact, Candidate, Experience, Failed, Measured, Outcome, TaskSearch
 from workbench.records.profile import Task
-from workbench.records.trial import OK, RUN_ERROR, UNMEASURED, WRONG_RESULT, MeasureOptions, Trial
+from workbench.records.trial import OK, RUN_ERROR, UNMEASURED, WRONG_RESULT, Check, MeasureOptions, Trial
 from workbench.records.tuning import ENDED, TaskProgress
+from workbench.search.error_text import shortened
 from workbench.search.gain import Prospect
 
-_LONGEST_ERROR = 20_000
 _ABSURD_US = 1e9  # longer than any timeout
 
 
@@ -38,6 +38,7 @@ class TaskRun:
         is_begun: True once its first round was asked for.
         has_reference: True once the outputs of its candidates can be compared.
         tried: Candidates of this search, the baseline not counted.
+        builds_s: Seconds that the last builds took; the producer alone touches it.
         unlearned: What became of candidates and the search was not told yet; the one thing that both threads touch.
         leftover: Candidates that were proposed and not measured, since their round was cut short; they come first in the next one.
     """
@@ -54,6 +55,7 @@ class TaskRun:
     is_begun: bool = False
     has_reference: bool = False
     tried: int = 0
+    builds_s: list[float] = field(default_factory=list)
     unlearned: queue.SimpleQueue[Outcome] = field(default_factory=queue.SimpleQueue)
     leftover: list[Candidate] = field(default_factory=list)
 
@@ -132,7 +134,7 @@ class TaskRun:
             task=self.task.task,
             number=self.next_number,
             status=status,
-            error=error[:_LONGEST_ERROR],
+            error=shortened(error),
             fingerprint=candidate.fingerprint,
             origin=candidate.origin,
             conditions=conditions,
@@ -164,6 +166,15 @@ def make_sense(times_us: Sequence[float]) -> bool:
     return bool(times_us) and all(0.0 < time_us < _ABSURD_US for time_us in times_us)
 
 
+def difference(check: Check) -> str:
+    """What a check that was not passed found, in a sentence."""
+    largest = "not a number" if check.max_abs is None else f"{check.max_abs:.3g}"
+    return (
+        f"{check.mismatches:,} of {check.elements:,} elements differ from the untuned kernel's by more than the tolerance; "
+        f"the largest difference is {largest}."
+    )
+
+
 def _status(built: Artifact | Failed, outcome: Measured | Failed | None) -> tuple[str, str]:
     """Status and full error text of a trial."""
     if isinstance(built, Failed):
@@ -173,12 +184,7 @@ def _status(built: Artifact | Failed, outcome: Measured | Failed | None) -> tupl
     if outcome is None:
         return UNMEASURED, ""
     if outcome.check is not None and not outcome.check.passed:
-        check = outcome.check
-        largest = "not a number" if check.max_abs is None else f"{check.max_abs:.3g}"
-        return WRONG_RESULT, (
-            f"{check.mismatches:,} of {check.elements:,} elements differ from the untuned kernel's by more than the tolerance; "
-            f"the largest difference is {largest}."
-        )
+        return WRONG_RESULT, difference(outcome.check)
     if not outcome.times_us:
         return UNMEASURED, f"Built, but its output was not checked: {built.unchecked}." if built.unchecked else ""
     if not make_sense(outcome.times_us):

@@ -1,4 +1,4 @@
-"""The session directory: where it lies, what is in it, and how it comes into being or goes."""
+"""The session directory: what is in it, and how it comes into being or goes."""
 
 from __future__ import annotations
 
@@ -13,40 +13,18 @@ from pathlib import Path
 from typing import BinaryIO
 
 from workbench.errors import EnvironmentFault, SessionError, WorkbenchError
-from workbench.escaping import file_stem, plain
+from workbench.escaping import plain
+from workbench.session.places import DATABASE, is_session
 from workbench.store import Store
 
-SESSIONS = Path("workbench-sessions")
 _LARGEST_LOG_BYTES = 10**6
-DATABASE = "session.sqlite"
 SESSION_FILES = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", f"{DATABASE}-journal", "worker.log", "worker.lock")
-_FOLDERS = ("program", "records", "artifacts", "tuned")
+RECORDS = "records"
+_FOLDERS = ("program", RECORDS, "artifacts", "tuned")
 _MODULES = "module-*.json"
 _LEFTOVERS = (".module-*", "program-*", "program.partial-*", "artifacts/outputs-*", "artifacts/build-*")
 _IDENTIFIER = re.compile(r"[0-9a-f]{1,64}")  # of profiles, modules and folders of outputs: it becomes part of a path
 _ELSEWHERE = "Give another place: --session DIR."
-
-
-def default_path(model: str, target_label: str) -> Path:
-    """Where a session goes that the user gave no place: ``workbench-sessions/<model>-<target>``."""
-    return SESSIONS / f"{file_stem(model)}-{file_stem(target_label)}"
-
-
-def latest_session(sessions: Path = SESSIONS) -> Path | None:
-    """The session under `sessions` that was profiled or selected from last; None if there is none."""
-    found = []
-    for path in sessions.glob(f"*/{DATABASE}"):
-        with contextlib.suppress(OSError):  # one that may not be looked at, or has just gone
-            found.append((_used_at(path), path.stat().st_mtime, path.parent))
-    return max(found)[2] if found else None
-
-
-def is_session(path: Path) -> bool:
-    """True if a path leads to a session directory."""
-    try:
-        return (path / DATABASE).is_file()
-    except (OSError, ValueError):
-        return False  # no name that this file system can have
 
 
 class SessionDirectory:
@@ -117,6 +95,34 @@ class SessionDirectory:
         """What is written on demand."""
         return self.path / "artifacts"
 
+    @property
+    def records(self) -> Path:
+        """The records for stock TVM; surely inside the session.
+
+        Raises:
+            SessionError: The folder is a link to another place.
+        """
+        return _no_link(self.path / RECORDS)
+
+    @contextlib.contextmanager
+    def scratch(self, command: int) -> Iterator[Path]:
+        """A new folder for what a command builds, which goes with the end of the context; surely inside the session.
+
+        What a killed worker leaves of it is swept by the next one.
+
+        Raises:
+            SessionError: The folder is there already, or would be behind a link to another place.
+        """
+        folder = _no_link(self.artifacts) / f"build-{command}"
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError as error:
+            raise SessionError(f"{plain(str(folder), 120)} is there already.", "Remove it.") from error
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
     def module(self, stamp: str) -> Path:
         """An IRModule that the user's own process brought.
 
@@ -158,10 +164,7 @@ class SessionDirectory:
         Raises:
             SessionError: The identifier is none, or the folder is a link to another place.
         """
-        folder = self.artifacts / f"outputs-{self._identifier(identifier)}"
-        if self.artifacts.is_symlink() or folder.is_symlink():
-            raise SessionError(f"{plain(str(folder), 120)} leads out of the session.", "Remove the link.")
-        return folder
+        return _no_link(_no_link(self.artifacts) / f"outputs-{self._identifier(identifier)}")
 
     def _identifier(self, text: object) -> str:
         if not isinstance(text, str) or not _IDENTIFIER.fullmatch(text):
@@ -261,6 +264,12 @@ class SessionDirectory:
             return False  # its making failed
 
 
+def _no_link(path: Path) -> Path:
+    if path.is_symlink():
+        raise SessionError(f"{plain(str(path), 120)} leads out of the session.", "Remove the link.")
+    return path
+
+
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
@@ -278,12 +287,3 @@ def _remove_empty(folders: tuple[Path, ...]) -> None:
             continue
         except OSError:
             return  # somebody uses it
-
-
-def _used_at(database: Path) -> float:
-    """When a session was used last; 0 for one that cannot be read, which says so when it is opened."""
-    try:
-        with Store(database) as store:
-            return store.used_at()
-    except WorkbenchError:
-        return 0.0

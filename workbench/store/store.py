@@ -9,32 +9,21 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 from workbench.errors import Interrupted, SessionError
-from workbench.records.command import (
-    ABANDONED,
-    CANCELLED,
-    DONE,
-    FAILED,
-    FINAL_STATES,
-    PENDING,
-    RUNNING,
-    Command,
-    Event,
-    Failure,
-    WorkerState,
-)
+from workbench.records.command import ABANDONED, CANCELLED, DONE, FAILED, FINAL_STATES, PENDING, RUNNING, Command, Event, Failure, WorkerState
 from workbench.records.decode import decode
 from workbench.records.profile import Profile, Row, Task
 from workbench.records.request import ProfileRequest
 from workbench.records.selection import Selection
 from workbench.store.connection import Connection, damaged
+from workbench.store.consistency import check_links
 from workbench.store.trials import TrialTable
-from workbench.store.values import dumps, loads, loads_or_none
+from workbench.store.values import column, dumps, loads, loads_or_none
 
 _COMMAND_COLUMNS = "command, kind, arguments, state, cancelled, result, failure"
 _OLD_RULE = "; made before the present profile"
@@ -119,7 +108,7 @@ class Store:
             sql.executemany("INSERT INTO tasks VALUES (?, ?)", [(index, dumps(task.to_dict())) for index, task in enumerate(profile.tasks)])
             sql.executemany(
                 "INSERT INTO links VALUES (?, ?, ?, ?)",
-                [(row.row, _column(row.kernel), _column(hashes[row.kernel]), _column(row.task)) for row in profile.rows if row.kernel is not None],
+                [(row.row, column(row.kernel), column(hashes[row.kernel]), column(row.task)) for row in profile.rows if row.kernel is not None],
             )
             self._set_manifest({**manifest, "profile": profile.header(), "used_at": time.time()})
             self._keep_selection(profile)
@@ -149,7 +138,7 @@ class Store:
             rows = [Row.from_record(loads(text)) for (text,) in sql.execute("SELECT record FROM rows ORDER BY row")]
             tasks = [Task.from_dict(loads(text)) for (text,) in sql.execute("SELECT record FROM tasks ORDER BY position")]
             profile = Profile.from_parts(header, rows, tasks)
-            _check_links(profile)
+            check_links(profile)
             return profile
 
     # selection
@@ -299,25 +288,3 @@ class Store:
                 yield
             except (ValueError, TypeError, KeyError, IndexError, RecursionError, OverflowError) as error:
                 raise damaged(self._path, error) from error
-
-
-def _column(text: str | None) -> str | None:
-    """A text that SQLite can hold in a column of its own: a name may have half a character in it, which no UTF-8 has."""
-    return None if text is None else text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _check_links(profile: Profile) -> None:
-    """Raise ValueError unless rows and tasks name each other as readers rely on."""
-    kernel_rows = profile.kernel_rows
-    named_by_tasks = [(row, task.task) for task in profile.tasks for row in task.rows]
-    problems: tuple[tuple[str, Callable[[], bool]], ...] = (
-        ("the rows are not numbered from 0", lambda: [row.row for row in profile.rows] == list(range(len(profile.rows)))),
-        ("a row without a kernel stands between others", lambda: all(row.kernel is not None for row in profile.rows[: len(kernel_rows)])),
-        ("a row without a kernel names a task", lambda: all(row.task is None for row in profile.rows[len(kernel_rows) :])),
-        ("rows and tasks do not name each other", lambda: sorted(named_by_tasks) == [(row.row, row.task) for row in kernel_rows]),
-        ("two tasks share an identifier", lambda: len({task.task for task in profile.tasks}) == len(profile.tasks)),
-        ("the weight of a task is not the number of its rows", lambda: all(task.weight == len(task.rows) for task in profile.tasks)),
-    )
-    for problem, holds in problems:
-        if not holds():
-            raise ValueError(problem)

@@ -53,6 +53,10 @@ class TrialTable:
         """Trials stored after a cursor, oldest first."""
         return self._trials("SELECT trial, record FROM trials WHERE trial > ? ORDER BY trial LIMIT ?", (cursor, limit))
 
+    def all(self) -> list[StoredTrial]:
+        """All trials of the session, oldest first."""
+        return self._trials("SELECT trial, record FROM trials ORDER BY trial", ())
+
     def of_task(self, task: str) -> list[Trial]:
         """All trials of a task, oldest first."""
         return [stored.trial for stored in self._trials("SELECT trial, record FROM trials WHERE task = ? ORDER BY number", (task,))]

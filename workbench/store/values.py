@@ -1,4 +1,4 @@
-"""JSON as the store keeps it: finite numbers only, in both directions."""
+"""Values as the store keeps them: JSON with finite numbers only, in both directions, and text that SQLite can hold."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ def loads(text: Any) -> Any:
 def loads_or_none(text: Any) -> Any:
     """As `loads`, with None for an empty column."""
     return None if text is None else loads(text)
+
+
+def column(text: str | None) -> str | None:
+    """A text that SQLite can hold in a column of its own: a name may have half a character in it, which no UTF-8 has."""
+    return None if text is None else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.engines.protocol import Progress
+from workbench.errors import SessionError
+from workbench.records.target import TargetSpec
 from workbench.session import SessionDirectory
 from workbench.store import Store
 
@@ -30,3 +32,14 @@ class JobContext:
     command: int
     on_progress: Progress
     front_gone: Callable[[], bool]
+
+    def target(self) -> TargetSpec:
+        """What the session's program was lowered for.
+
+        Raises:
+            SessionError: The session does not say, or is damaged.
+        """
+        try:
+            return TargetSpec.from_dict(self.store.manifest()["target"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise SessionError("The session does not say for which target it is.", "Profile the model again.") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,17 +50,10 @@ def write_library(engine: Engine, context: JobContext, arguments: dict[str, Any]
     """
     found = _schedule(context.store, arguments)
     context.on_progress(f"build: {found.task.name}", 0.0)
-    artifacts = context.directory.artifacts
-    if artifacts.is_symlink():
-        raise SessionError(f"{plain(str(artifacts), 120)} leads out of the session.", "Remove the link.")
-    scratch = artifacts / f"build-{context.command}"
-    scratch.mkdir(parents=True, exist_ok=True)
-    try:
+    with context.directory.scratch(context.command) as scratch:
         library = scratch / f"{file_stem(found.task.name, 40)}-{found.fingerprint or 'untuned'}.so"
         engine.write_library(found.task.name, found.trace, library, expected=found.fingerprint, trust=trust)
-        library.replace(artifacts / library.name)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        library.replace(context.directory.artifacts / library.name)
     return {"file": library.name}
 
 

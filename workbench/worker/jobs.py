@@ -25,7 +25,6 @@ from workbench.machine import read_machine
 from workbench.models import check_trust
 from workbench.records.profile import Profile
 from workbench.records.request import ProfileRequest
-from workbench.records.target import TargetSpec
 from workbench.records.tuning import TuneRequest
 from workbench.search.control import CONTROL_COMMANDS
 from workbench.store import FORMAT_VERSION
@@ -217,18 +216,11 @@ class Jobs:
         if self._loaded_profile != manifest["profile_id"]:
             context.on_progress("load", 0.0)
             self._loaded_profile = None
-            self._engine.load(context.directory.program, _target_of(manifest), trust=self._trust)
+            self._engine.load(context.directory.program, context.target(), trust=self._trust)
             if [row.kernel for row in profile.kernel_rows] != [call.kernel for call in self._engine.calls()]:
                 raise SessionError("The program of the session is not the one that its profile shows.", "Profile the model again.")
             self._loaded_profile = manifest["profile_id"]
         return request
-
-
-def _target_of(manifest: dict[str, Any]) -> TargetSpec:
-    try:
-        return TargetSpec.from_dict(manifest["target"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise SessionError("The session does not say for which target it is.", "Profile the model again.") from error
 
 
 def _check_threads(request: ProfileRequest) -> None:

@@ -6,8 +6,6 @@ import contextlib
 import datetime as dt
 import hashlib
 import json
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +21,11 @@ from workbench.search.control import Control
 from workbench.search.limits import check_request
 from workbench.search.loop import Search
 from workbench.search.recorder import Recorder
+from workbench.session import RECORDS
 from workbench.store import Store
 from workbench.tuning_database import TuningRecord, for_target, merge, read_database
 from workbench.worker.context import JobContext
 from workbench.workloads import load_schedule
-
-RECORDS = "records"
 
 
 def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bool) -> dict[str, Any]:
@@ -38,7 +35,7 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
         engine: Holds the session's program.
         context: The session and the command.
         request: What is asked for.
-        trust: True if the user's own schedule function may run.
+        trust: True if the user's own schedule function may run, and recorded schedules may bring code of their own.
 
     Returns:
         As `workbench.search.loop.Search.run`.
@@ -53,24 +50,26 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
         raise ModelError(f"The schedule function {plain(request.schedule)} is code of yours that has to run.", "Allow it with --trust.")
     schedule = load_schedule(request.schedule) if request.schedule else None
     store, directory = context.store, context.directory
-    profile, manifest = store.profile(), store.manifest()
-    if profile is None:
+    profile, profiled = store.profile(), store.request()
+    if profile is None or profiled is None:
         raise SessionError("The session has no profile yet.", "Profile the model first.")
-    target = TargetSpec.from_dict(manifest["target"])
+    target = context.target()
     _check_fresh(store, request)
-    conditions = _conditions(engine, target, request, threads=manifest["request"]["threads"])
+    conditions = _conditions(engine, target, request, threads=profiled.threads)
     store.update_manifest({"search": {"request": request.to_dict(), "conditions": conditions, "started_at": _now()}, "last_stop": None})
-    with _scratch(directory.artifacts, context.command) as scratch, contextlib.ExitStack() as stack:
+    with directory.scratch(context.command) as scratch, contextlib.ExitStack() as stack:
         evaluator = engine.evaluator(request.measure, scratch=scratch, builders=request.builders, seed=request.seed)
         stack.callback(evaluator.close)
         if evaluator.unmeasurable and request.dry_run is None:
             raise EnvironmentFault(f"Nothing can be measured: {evaluator.unmeasurable}.", "Use --dry-run N, or a machine that has the device.")
-        recorder = Recorder(directory.store, directory.path / RECORDS, target.options, conditions=conditions, options=request.measure)
+        recorder = Recorder(directory.store, directory.records, target.options, conditions=conditions, options=request.measure)
         stack.callback(recorder.close)
         search = Search(
             request,
             tasks={task.task: task for task in profile.tasks},
-            prepare=lambda task: engine.search_task(task.name, space=request.space, seed=_seed(request.seed, task.task), schedule=schedule),
+            prepare=lambda task: engine.search_task(
+                task.name, space=request.space, seed=_seed(request.seed, task.task), schedule=schedule, device=request.measure.device, trust=trust
+            ),
             evaluator=evaluator,
             recorder=recorder,
             known=lambda task: [Experience(trial, trace) for trial, trace in store.trials.with_traces(task)],
@@ -123,17 +122,6 @@ def _conditions(engine: Engine, target: TargetSpec, request: TuneRequest, *, thr
 def _seed(seed: int, task: str) -> int:
     """A seed for each task, the same in every run."""
     return int.from_bytes(hashlib.sha256(f"{seed} {task}".encode()).digest()[:4], "big") % (2**31 - 2) + 1
-
-
-@contextlib.contextmanager
-def _scratch(artifacts: Path, command: int) -> Iterator[Path]:
-    """A directory for built libraries; what a killed worker leaves is swept by the next one."""
-    folder = artifacts / f"build-{command}"
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _now() -> str:

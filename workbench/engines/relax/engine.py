@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import platform
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from workbench.engines.relax.kernels import describe_kernels, longest_reduction,
 from workbench.engines.relax.lowering import Lowered, lower
 from workbench.engines.relax.profiler import Profiler
 from workbench.engines.relax.program import Program
-from workbench.engines.relax.search.evaluator import KernelFacts, RelaxEvaluator, physical_cores
+from workbench.engines.relax.search.evaluator import KernelFacts, RelaxEvaluator
 from workbench.engines.relax.search.task_search import RelaxTaskSearch
 from workbench.engines.relax.search_spaces import SearchSpace, make_space, user_space
 from workbench.engines.relax.space import prepare_intrinsics
@@ -29,6 +31,7 @@ from workbench.engines.relax.views import kernel_view, scheduled, write_library
 from workbench.engines.search_protocol import Evaluator, TaskSearch
 from workbench.errors import ModelError
 from workbench.isolation import Nursery
+from workbench.machine import cpu_facts
 from workbench.records.origin import Origin
 from workbench.records.profile import Kernel, KernelCall, Measurement
 from workbench.records.request import ModelSource
@@ -119,7 +122,9 @@ class RelaxEngine:
             raise ModelError(f"The model cannot run: {missing}.", "Open the session on a machine that has the device.")
         return dict(self._prepared(seed=seed, on_progress=on_progress).outputs(rows))
 
-    def search_task(self, kernel: str, *, space: str, seed: int, schedule: Callable[..., Any] | None = None) -> TaskSearch:
+    def search_task(
+        self, kernel: str, *, space: str, seed: int, schedule: Callable[..., Any] | None = None, device: int = 0, trust: bool = False
+    ) -> TaskSearch:
         """The search of one kernel of the lowered model."""
         lowered, target = self._ready()
         tvm_target = to_tvm(target)
@@ -128,13 +133,14 @@ class RelaxEngine:
         def make() -> SearchSpace:
             return make_space(space, tvm_target) if schedule is None else user_space(schedule, tvm_target)
 
-        absent = bool(_missing_device(target))
-        return RelaxTaskSearch(lowered.module[kernel], tvm_target, make, seed=seed, threads=physical_cores(), checked_on_cpu=absent)
+        absent = bool(_missing_device(target, device))
+        return RelaxTaskSearch(lowered.module[kernel], tvm_target, make, seed=seed, pool=self._replayers, checked_on_cpu=absent, trust=trust)
 
     def evaluator(self, options: MeasureOptions, *, scratch: Path, builders: int | None, seed: int) -> Evaluator:
         """What builds and measures candidates for the model's target."""
         lowered, target = self._ready()
         nursery, self._nursery = self._nursery, None
+        cores = cpu_facts().physical_cores
 
         def facts(kernel: str) -> KernelFacts:
             function = lowered.module[kernel]
@@ -147,10 +153,10 @@ class RelaxEngine:
             facts,
             options=options,
             scratch=scratch,
-            builders=builders or physical_cores(),
+            builders=builders or cores,
             seed=seed,
             unmeasurable=_missing_device(target, options.device),
-            host=resolve_target("cpu", threads=physical_cores()),
+            host=resolve_target("cpu", threads=cores),
             nursery=nursery,
         )
 
@@ -174,6 +180,11 @@ class RelaxEngine:
         self._lowered = program_files.load(directory, trust=trust)
         self._target = target
         self._profiler = None
+
+    @functools.cached_property
+    def _replayers(self) -> ThreadPoolExecutor:
+        """Threads that replay schedules, of all tasks."""
+        return ThreadPoolExecutor(cpu_facts().physical_cores, thread_name_prefix="sampler")
 
     def _ready(self) -> tuple[Lowered, TargetSpec]:
         if self._lowered is None or self._target is None:

@@ -5,12 +5,15 @@ A compiled module may call any function of the C library by its name, so a modul
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import relax
+
+from workbench.errors import InputError
+from workbench.escaping import plain
 
 HOW_TO_TRUST = "If you trust its author, allow it: --trust, or trust=True from Python."
 
@@ -37,6 +40,17 @@ def foreign_code(module: tvm.IRModule) -> list[str]:
         tvm_ffi.structural_walk(node, handlers)
     brought = [str(name) for name in (module.attrs or {}) if "external_mods" in str(name)]
     return [name for name in [*found, *brought] if not name.startswith(_TVMS_OWN)]
+
+
+def refuse_brought_code(module: tvm.IRModule, own: Collection[str]) -> None:
+    """Refuse a scheduled kernel with foreign code that is not its `own`: a schedule brought it.
+
+    Raises:
+        InputError: There is such code.
+    """
+    brought = sorted(set(foreign_code(module)).difference(own))
+    if brought:
+        raise InputError(f"The recorded schedule brings code of its own into the kernel: {plain(', '.join(brought), 120)}.", HOW_TO_TRUST)
 
 
 def _called(call: Any) -> Iterator[str]:

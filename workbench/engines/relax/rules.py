@@ -49,11 +49,10 @@ def dot_product(
 
 @dataclass(frozen=True)
 class Rules:
-    """Schedule rules, postprocessors and mutators with their probabilities; none that changes the layout of a kernel's arguments."""
+    """Schedule rules and postprocessors; none that changes the layout of a kernel's arguments."""
 
     schedule: list[Any]
     postprocs: list[Any]
-    mutators: dict[Any, float]
 
 
 def default_rules(target: tvm.target.Target, *, dot_products: bool = True) -> Rules:
@@ -69,14 +68,14 @@ def default_rules(target: tvm.target.Target, *, dot_products: bool = True) -> Ru
     if target.kind.name == "cuda":
         return rules_of_kind("cuda")  # the target's own rules are those for tensor cores
     kind = "from-target"
-    generator = meta_schedule.space_generator.PostOrderApply(sch_rules=kind, postprocs=kind, mutator_probs=kind)
+    generator = meta_schedule.space_generator.PostOrderApply(sch_rules=kind, postprocs=kind, mutator_probs={})
     try:
         with target:  # RISC-V's rules ask for it
             meta_schedule.TuneContext(tvm.IRModule(), target=target, space_generator=generator, num_threads=1, rand_state=1)
     except tvm.error.InternalError as error:
         reason = plain(str(error).strip(), 200)
         raise TargetError(f"MetaSchedule has no search space for the kind {target.kind.name}: {reason}", "Use llvm or cuda.") from error
-    rules = _rules(generator.sch_rules, generator.postprocs, generator.mutator_probs)
+    rules = _rules(generator.sch_rules, generator.postprocs)
     uses_dot_products = dot_products and has_dot_products(target)
     schedule: list[Any] = []
     for rule in rules.schedule:
@@ -84,21 +83,17 @@ def default_rules(target: tvm.target.Target, *, dot_products: bool = True) -> Ru
             schedule.append(_VectorizesNoDotProducts(rule) if uses_dot_products and str(rule).startswith(_VECTORIZING) else rule)
         elif uses_dot_products:
             schedule.append(_TilesForDotProducts(rule))
-    return Rules(schedule, rules.postprocs, rules.mutators)
+    return Rules(schedule, rules.postprocs)
 
 
 def rules_of_kind(kind: str) -> Rules:
     """MetaSchedule's rules by their name."""
-    return _rules(
-        meta_schedule.schedule_rule.ScheduleRule.create(kind),
-        meta_schedule.postproc.Postproc.create(kind),
-        meta_schedule.mutator.Mutator.create(kind),
-    )
+    return _rules(meta_schedule.schedule_rule.ScheduleRule.create(kind), meta_schedule.postproc.Postproc.create(kind))
 
 
-def _rules(schedule: Any, postprocs: Any, mutators: Any) -> Rules:
+def _rules(schedule: Any, postprocs: Any) -> Rules:
     kept = [postproc for postproc in postprocs if str(postproc) != _LAYOUT_CHANGING]
-    return Rules(list(schedule), kept, {mutator: float(probability) for mutator, probability in mutators.items()})
+    return Rules(list(schedule), kept)
 
 
 def has_dot_products(target: tvm.target.Target) -> bool:

@@ -29,7 +29,7 @@ class SearchSpace:
 
     Attributes:
         name: One of `space_names`, or the name of the user's function.
-        generator: A MetaSchedule ``SpaceGenerator`` with its postprocessors and mutators. A ``TuneContext`` ties it to a kernel: each kernel needs
+        generator: A MetaSchedule ``SpaceGenerator`` with its postprocessors. A ``TuneContext`` ties it to a kernel: each kernel needs
             one of its own.
     """
 
@@ -67,18 +67,18 @@ def make_space(name: str, target: tvm.target.Target) -> SearchSpace:
         rules = _tensor_core_rules(target)
     else:
         rules = _prepared_rules(target, dot_products=name != "plain")
-    generator = meta_schedule.space_generator.PostOrderApply(sch_rules=rules.schedule, postprocs=rules.postprocs, mutator_probs=rules.mutators)
+    generator = meta_schedule.space_generator.PostOrderApply(sch_rules=rules.schedule, postprocs=rules.postprocs, mutator_probs={})
     return SearchSpace(name, generator)
 
 
 def user_space(function: ScheduleFunction, target: tvm.target.Target) -> SearchSpace:
-    """The space of a schedule function, with the target's default postprocessors and mutators.
+    """The space of a schedule function, with the target's default postprocessors.
 
     The postprocessors act on annotations, bind blocks that the function left without threads on a GPU, split off the initialisation of
     reductions, and refuse what a GPU cannot launch. What the function raises comes out of ``generate_design_space``.
     """
     rules = _prepared_rules(target)
-    generator = meta_schedule.space_generator.ScheduleFn(function, sch_rules=[], postprocs=rules.postprocs, mutator_probs=rules.mutators)
+    generator = meta_schedule.space_generator.ScheduleFn(function, sch_rules=[], postprocs=rules.postprocs, mutator_probs={})
     return SearchSpace(str(getattr(function, "__name__", "function")), generator)
 
 

@@ -51,7 +51,7 @@ def space_size(function: tvm.tirx.PrimFunc, target: tvm.target.Target) -> int:
     """Number of distinct schedules in the default space of a kernel; see `design_size`."""
     module = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
     rules = default_rules(target)
-    generator = meta_schedule.space_generator.PostOrderApply(sch_rules=rules.schedule, postprocs=rules.postprocs, mutator_probs=rules.mutators)
+    generator = meta_schedule.space_generator.PostOrderApply(sch_rules=rules.schedule, postprocs=rules.postprocs, mutator_probs={})
     context = meta_schedule.TuneContext(module, target=target, space_generator=generator, task_name="main", num_threads=1, rand_state=1)
     return design_size(context.generate_design_space(), module)
 
@@ -91,10 +91,12 @@ def _alternatives(module: tvm.IRModule, trace: Any) -> list[int]:
 
 @functools.cache
 def tilings(extent: int, parts: int, largest_innermost: int) -> int:
-    """Number of ordered factorisations of `extent` into `parts` factors of which the last is at most `largest_innermost`."""
+    """Number of ordered factorisations of `extent` into `parts` factors of which the last is at most `largest_innermost`, if that is positive."""
+    if largest_innermost <= 0:
+        return _factorisations(extent, parts)
     if parts == 1:
         return int(extent <= largest_innermost)
-    return sum(_factorisations(extent // last, parts - 1) for last in _divisors(extent) if last <= largest_innermost)
+    return sum(_factorisations(extent // last, parts - 1) for last in divisors(extent) if last <= largest_innermost)
 
 
 @functools.cache
@@ -114,6 +116,8 @@ def _factorisations(extent: int, parts: int) -> int:
     return ways
 
 
-def _divisors(extent: int) -> list[int]:
-    small = [divisor for divisor in range(1, math.isqrt(extent) + 1) if extent % divisor == 0]
-    return sorted({*small, *(extent // divisor for divisor in small)})
+@functools.cache
+def divisors(number: int) -> tuple[int, ...]:
+    """All divisors of a positive number, in order."""
+    small = [divisor for divisor in range(1, math.isqrt(number) + 1) if number % divisor == 0]
+    return tuple(sorted({*small, *(number // divisor for divisor in small)}))

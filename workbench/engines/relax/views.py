@@ -13,7 +13,7 @@ from tvm.s_tir.schedule import Trace
 from workbench.engines.relax.build import code_generation, with_default_schedules
 from workbench.engines.relax.compute_dag import compute_dag
 from workbench.engines.relax.cuda_code import cuda_source
-from workbench.engines.relax.foreign_code import HOW_TO_TRUST, foreign_code
+from workbench.engines.relax.foreign_code import foreign_code, refuse_brought_code
 from workbench.engines.relax.search.sampling import fingerprint
 from workbench.engines.relax.search.task_search import as_main
 from workbench.engines.relax.space import prepare_intrinsics
@@ -121,9 +121,8 @@ def write_library(kernel: Scheduled, untuned: tvm.tirx.PrimFunc, path: Path, *, 
     Raises:
         InputError: TVM cannot compile it, or it needs trust.
     """
-    brought = [] if trust else sorted(set(foreign_code(kernel.module)) - set(foreign_code(as_main(untuned))))
-    if brought:
-        raise InputError(f"The recorded schedule brings code of its own into the kernel: {plain(', '.join(brought), 120)}.", HOW_TO_TRUST)
+    if not trust:
+        refuse_brought_code(kernel.module, foreign_code(as_main(untuned)))
     function = kernel.module["main"].with_attr("global_symbol", name)
     try:
         with code_generation(kernel.target):

@@ -1,1 +1,1 @@
-"""Search of schedules on TVM's own pieces: spaces, mutators, features; with our own evolution, cost model, building and measuring."""
+"""Search of schedules in TVM's own spaces, with our own evolution, cost model, building and measuring."""

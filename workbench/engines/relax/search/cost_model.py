@@ -31,7 +31,7 @@ _SLOWEST = -5.0
 """Speeds are logarithms of the best time divided by the schedule's; below this, one is as bad as another."""
 
 _INVALID = -7.0
-_BUILD_PRICE = 0.25
+_BUILD_PRICE = 0.5
 _USUAL = 0.4
 """Half as long again as the median is a usual build."""
 

@@ -101,17 +101,20 @@ class RelaxEvaluator:
         environment = {"TMPDIR": str(scratch.absolute())}
         self._pool = Pool(self._nursery, BUILD_ENTRY, size=builders, memory_limit_bytes=self._memory_bytes, environment=environment)
 
-    def build(self, candidates: Sequence[Candidate], *, stop: Callable[[], bool]) -> Iterator[tuple[int, Artifact | Failed]]:
+    def build(
+        self, candidates: Sequence[Candidate], *, stop: Callable[[], bool], limit_s: float | None = None
+    ) -> Iterator[tuple[int, Artifact | Failed]]:
         """Build candidates in the pool."""
+        timeout_s = min(self._options.build_timeout_s, limit_s or self._options.build_timeout_s)
         paths = [self._scratch / f"{self._built + place}.so" for place in range(len(candidates))]
         self._built += len(candidates)
         jobs = [(place, self._job(candidate, paths[place])) for place, candidate in enumerate(candidates)]
-        run = self._pool.run(jobs, timeout_s=self._options.build_timeout_s, stop=lambda: self._closed or stop())
+        run = self._pool.run(jobs, timeout_s=timeout_s, stop=lambda: self._closed or stop())
         answers = cast("Generator[_Answer]", run)
         try:
             while (answer := self._next(answers)) is not None:
                 place, outcome, seconds = answer
-                yield place, _built(outcome, paths[place], seconds, limit_s=self._options.build_timeout_s)
+                yield place, _built(outcome, paths[place], seconds, limit_s=timeout_s)
         finally:
             with self._building:
                 answers.close()
@@ -135,17 +138,18 @@ class RelaxEvaluator:
         if artifact.unchecked:
             return Measured((), 0, None, 0.0)
         question = {"do": "measure", "path": str(artifact.path), "best_us": best_us, "check": check, "timed": timed}
-        answer = self._ask(kernel, question)
-        if not isinstance(answer, Failed) and answer["in_doubt"]:  # an earlier candidate has spoilt what it was compared with
-            self._end_process()
+        with self._measuring:
             answer = self._ask(kernel, question)
-        if isinstance(answer, Failed):
-            return answer
-        if answer["overwritten"]:
-            self._end_process()
-            places = ", ".join(map(str, answer["overwritten"]))
-            return Failed(WRONG_RESULT, f"The kernel writes to what it should only read: argument {places}.", float(answer["run_s"]))
-        return _measured(answer)
+            if not isinstance(answer, Failed) and answer["in_doubt"]:  # an earlier candidate may have spoilt what this one was run on
+                self._end_process()
+                answer = self._ask(kernel, question)
+            if isinstance(answer, Failed):
+                return answer
+            if answer["overwritten"]:
+                self._end_process()
+                places = ", ".join(map(str, answer["overwritten"]))
+                return Failed(WRONG_RESULT, f"The kernel writes to what it should only read: argument {places}.", float(answer["run_s"]))
+            return _measured(answer)
 
     def compare(self, kernel: str, artifacts: Sequence[Artifact], *, rounds: int) -> list[list[float]] | Failed:
         """Time artifacts by turns in the measuring process."""
@@ -261,8 +265,3 @@ def _measured(answer: dict[str, Any]) -> Measured | Failed:
 def _is_lost(text: str) -> bool:
     lowered = text.lower()
     return any(sign in lowered for sign in _LOST)
-
-
-def physical_cores() -> int:
-    """Processes that build at once unless the user says otherwise."""
-    return psutil.cpu_count(logical=False) or os.cpu_count() or 1

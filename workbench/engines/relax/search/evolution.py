@@ -22,7 +22,7 @@ _NEIGHBOURS = 0.25
 """Share of a round that is the most promising near the fastest schedule so far."""
 
 _FRUITLESS_TRIES = 12
-_ENDGAME = 4
+_FIRST_DRAW = 4
 
 
 class Evolution:
@@ -84,7 +84,9 @@ class Evolution:
     def _ranked(self, count: int) -> list[Genome]:
         """Untried decisions for a round, the most promising first."""
         if not self._model.is_fitted:
-            return self._new(self._drawn(_ENDGAME * count))[:count]
+            drawn = self._new(self._drawn(_FIRST_DRAW * count))
+            small = sorted(drawn, key=lambda genome: self._sketch(genome).body(genome))[: max(len(drawn) // 2, count)]
+            return [genome for genome in drawn if genome in small][:count]  # the others take ten times as long to build, and seldom win
         population = self._evolved()
         at_random = round(count * _AT_RANDOM)
         near = round(count * _NEIGHBOURS)
@@ -131,8 +133,10 @@ class Evolution:
         return children
 
     def _drawn(self, count: int) -> list[Genome]:
+        """Random decisions of all sketches in turn, from one of them on that is random too: the first few of them may be all that is used."""
         sketches = self._sampler.sketches
-        return [sketches[index % len(sketches)].random(self._random) for index in range(count)]
+        first = int(self._random.integers(len(sketches)))
+        return [sketches[(first + index) % len(sketches)].random(self._random) for index in range(count)]
 
     def _new(self, genomes: Sequence[Genome]) -> list[Genome]:
         """Each of the untried ones once."""

@@ -12,7 +12,7 @@ import numpy as np
 import tvm
 import tvm_ffi
 
-from workbench.analysis.confidence import CLEARLY, CONTENDER, is_enough, is_hopeless
+from workbench.analysis.confidence import CLEARLY, is_enough, is_hopeless
 from workbench.engines.relax.search.arrays import Array, count_of_no_numbers, difference, is_same, poisoned, random_array, telling, worst
 from workbench.isolation import Message
 from workbench.records.trial import Check, MeasureOptions
@@ -144,17 +144,16 @@ def _measure(values: dict[str, Any]) -> dict[str, Any]:
     runs = 0
     if is_right and values["timed"]:
         times_us, runs = _times(module, reference, device, options=options, best_us=values["best_us"], first_us=first_us)
-    # Comparing all inputs takes as long as some runs: a candidate that will not win may go unpunished, since what it spoils shows in the next ones.
-    may_win = not times_us or values["best_us"] is None or min(times_us) <= CONTENDER * values["best_us"]
-    guarded = reference.guarded.items() if may_win else ()
+    # Comparing all inputs takes as long as some runs: a hopeless candidate may go unpunished, since what it spoils shows in the next ones.
+    is_spared = bool(times_us) and is_hopeless(min(times_us), best=values["best_us"])
+    guarded = () if is_spared else reference.guarded.items()
     overwritten = [place for place, array in guarded if not is_same(reference.arguments[place].numpy(), array)]
-    is_right = is_right and not overwritten
     return {
         "times_us": times_us,
         "runs": runs,
         "check": None if check is None else check.to_dict(),
         "overwritten": overwritten,
-        "in_doubt": not is_right and not overwritten and not _is_sound(reference, device),
+        "in_doubt": bool(overwritten) or (not is_right and not _is_sound(reference, device)),  # an earlier one may have done it
         "run_s": time.perf_counter() - started,
     }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ import tvm_ffi
 from tvm.s_tir import meta_schedule
 from tvm.s_tir.schedule import Trace
 
+from workbench.engines.relax.foreign_code import foreign_code, refuse_brought_code
 from workbench.engines.relax.search.sketches import Genome, Sketch, kinds, recorded_decisions, signature
 from workbench.engines.relax.search_spaces import SearchSpace
 from workbench.errors import ModelError
@@ -53,17 +54,30 @@ class Sampler:
         module: The kernel as ``main``.
         target: What it is for.
         space: Generates the sketches; its postprocessors make a schedule valid.
-        threads: Threads that replay.
+        pool: Threads that share the work; None does it in the thread that asks.
         untensorized: True keeps each schedule without its tensor intrinsics too.
+        trust: True allows recorded schedules that bring code of their own into the kernel.
 
     Attributes:
         schedules: The sketches as the space made them.
         sketches: The same, with their decisions open.
-        rejections: How many replays failed, by reason.
+        has_made: True once some decisions gave a valid schedule.
+        rejections: How many decisions gave none, by reason.
     """
 
-    def __init__(self, module: tvm.IRModule, target: tvm.target.Target, space: SearchSpace, *, threads: int, untensorized: bool = False) -> None:
+    def __init__(
+        self,
+        module: tvm.IRModule,
+        target: tvm.target.Target,
+        space: SearchSpace,
+        *,
+        pool: Executor | None = None,
+        untensorized: bool = False,
+        trust: bool = False,
+    ) -> None:
         self._module = module
+        self._trust = trust
+        self._own_code = frozenset(foreign_code(module))
         # The context ties the space's rules to the kernel, and lives as long as they are used.
         self._context = meta_schedule.TuneContext(
             module, target=target, space_generator=space.generator, task_name="main", num_threads=1, rand_state=_SEED
@@ -75,22 +89,37 @@ class Sampler:
         self._by_signature = {sketch.signature: sketch for sketch in self.sketches}
         self._postprocessors = list(space.generator.postprocs)
         self._tensorizes = untensorized and any(str(item).startswith(_TENSORIZE) for item in self._postprocessors)
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="sampler") if threads > 1 else None
+        self._pool = pool
         self._local = threading.local()
         self._lock = threading.Lock()
+        self.has_made = False
         self.rejections: dict[str, int] = {}
 
     def made(self, genomes: Sequence[Genome]) -> list[Sample | None]:
         """Schedules of decisions; None where they give no valid one."""
         samples = self._each(self._make, genomes)
+        self.has_made = self.has_made or any(sample is not None for sample in samples)
         for sample in samples:
             if sample is not None and sample.genome is not None:
                 self.sketches[sample.genome.sketch].observe(sample.genome)
         return samples
 
     def replayed(self, traces: Sequence[str]) -> list[Sample | None]:
-        """Schedules of recorded traces in TVM's JSON form; None where one does not fit the kernel."""
+        """Schedules of recorded traces in TVM's JSON form; None where one does not fit the kernel or needs trust."""
         return self._each(self._replay, traces)
+
+    def replay(self, trace: str) -> Sample:
+        """The schedule of a recorded trace in TVM's JSON form.
+
+        Raises:
+            InputError: It brings code of its own into the kernel, which needs trust.
+            Exception: Whatever the trace raises that does not fit the kernel.
+        """
+        schedule = self._new_schedule()
+        Trace.apply_json_to_schedule(json.loads(trace), schedule)
+        if not self._trust:
+            refuse_brought_code(schedule.mod, self._own_code)
+        return Sample(schedule.trace, schedule.mod, fingerprint(schedule.mod), self.genome(trace))
 
     def genome(self, trace: str) -> Genome | None:
         """The decisions of a recorded trace; None if it is of no sketch of the space."""
@@ -144,11 +173,8 @@ class Sampler:
 
     def _replay(self, trace: str) -> Sample | None:
         try:
-            schedule = self._new_schedule()
-            Trace.apply_json_to_schedule(json.loads(trace), schedule)
-            return Sample(schedule.trace, schedule.mod, fingerprint(schedule.mod), self.genome(trace))
-        except Exception as error:  # noqa: BLE001 - a trace from anywhere may raise anything
-            self._reject(error)
+            return self.replay(trace)
+        except Exception:  # noqa: BLE001 - a trace from anywhere may raise anything
             return None
 
     def _new_schedule(self) -> Any:

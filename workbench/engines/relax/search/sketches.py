@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Sequence
@@ -11,9 +12,17 @@ from typing import Any
 import numpy as np
 from tvm.s_tir.schedule import Trace
 
+from workbench.engines.relax.space import divisors
+from workbench.tuning_database.json_text import without_truth_values
+
 _TILE = "SamplePerfectTile"
+_PARTITIONED = "SamplePartitionedTile"
 _CATEGORICAL = "SampleCategorical"
 _LOCATION = "SampleComputeLocation"
+_TILINGS = (_TILE, _PARTITIONED)
+_OPEN = (_TILE, _CATEGORICAL, _LOCATION)
+"""Kinds of instructions that are decided anew; others keep the decision that they have."""
+
 _POSTPROC = "EnterPostproc"
 _ROOT, _INLINE = -1, -2
 _ATTEMPTS = 20
@@ -39,7 +48,7 @@ class _Gene:
         kind: TVM's name of the instruction.
         extent: For a tiling, the product of its factors.
         parts: For a tiling, the number of its factors; 1 otherwise.
-        limit: For a tiling, the largest innermost factor; for a choice, the number of alternatives.
+        limit: For a tiling, the largest innermost factor, which is its extent if nothing limits it; for a choice, the number of alternatives.
     """
 
     position: int
@@ -63,6 +72,7 @@ class Sketch:
         found = {place: trace.decisions[instruction] for place, instruction in enumerate(self.instructions) if instruction in trace.decisions}
         self.genes = tuple(_gene(place, self.instructions[place], value) for place, value in found.items())
         self.origin = Genome(index, tuple(_decision(value) for value in found.values()))
+        self._open = [place for place, gene in enumerate(self.genes) if gene.kind in _OPEN]
         values = trace_json(trace)
         self.signature = signature(values)
         self.kinds = kinds(values)
@@ -70,7 +80,9 @@ class Sketch:
 
     def trace(self, genome: Genome) -> Any:
         """The trace of a genome, to be replayed."""
-        values = {self.instructions[gene.position]: list(decision) if gene.kind == _TILE else decision[0] for gene, decision in self._pairs(genome)}
+        values = {
+            self.instructions[gene.position]: list(decision) if gene.kind in _TILINGS else decision[0] for gene, decision in self._pairs(genome)
+        }
         return Trace(self.instructions, values)
 
     def decided(self, genome: Genome, trace: Any) -> Genome:
@@ -94,11 +106,11 @@ class Sketch:
 
     def mutated(self, genome: Genome, random: np.random.Generator) -> Genome:
         """Another genome, with one to three decisions changed."""
-        decisions = list(genome.decisions)
-        if not decisions:
+        if not self._open:
             return genome
+        decisions = list(genome.decisions)
         for _ in range(int(random.integers(1, 4))):
-            place = int(random.integers(len(decisions)))
+            place = self._open[int(random.integers(len(self._open)))]
             gene = self.genes[place]
             decisions[place] = _moved(decisions[place], gene, random) if gene.kind == _TILE else self._draw(place, random)
         return Genome(self.index, tuple(decisions))
@@ -112,8 +124,13 @@ class Sketch:
         """What the cost model reads: the factors of tilings as powers of two, choices as they are."""
         values: list[float] = []
         for gene, decision in self._pairs(genome):
-            values.extend(math.log2(factor) for factor in decision) if gene.kind == _TILE else values.append(float(decision[0]))
+            values.extend(math.log2(factor) for factor in decision) if gene.kind in _TILINGS else values.append(float(decision[0]))
         return values
+
+    def body(self, genome: Genome) -> float:
+        """How large the innermost loops are together, as a power of two: what is unrolled, and so what building takes, grows with it."""
+        inner = (decision[-2:] if gene.parts > 2 else decision[-1:] for gene, decision in self._pairs(genome) if gene.kind == _TILE)
+        return sum(math.log2(factor) for factors in inner for factor in factors)
 
     def genome(self, values: Sequence[Any]) -> Genome | None:
         """The genome of recorded decisions, in the order of the genes; None if they are none of this sketch."""
@@ -166,7 +183,7 @@ def signature(trace: Any) -> str:
     """What two traces of one sketch have in common: their instructions up to the postprocessing, whatever the decisions."""
     instructions = trace[0]
     end = next((place for place, instruction in enumerate(instructions) if instruction[0] == _POSTPROC), len(instructions))
-    return json.dumps(instructions[:end])
+    return json.dumps(without_truth_values(instructions[:end]))  # records have none
 
 
 def kinds(trace: Any) -> tuple[str, ...]:
@@ -185,8 +202,10 @@ def recorded_decisions(trace: Any) -> list[Any]:
 def _gene(position: int, instruction: Any, value: Any) -> _Gene:
     kind = str(instruction.kind.name)
     decision = _decision(value)
-    if kind == _TILE:
-        return _Gene(position, kind, math.prod(decision), len(decision), int(instruction.attrs[1]))
+    if kind in _TILINGS:
+        extent = math.prod(decision)
+        limit = int(instruction.attrs[1]) if kind == _TILE else 0
+        return _Gene(position, kind, extent, len(decision), limit if limit > 0 else extent)
     alternatives = len(instruction.attrs[0]) if kind == _CATEGORICAL else 0
     return _Gene(position, kind, 0, 1, alternatives)
 
@@ -199,7 +218,7 @@ def _decision(value: Any) -> Decision:
 
 
 def _fits(decision: Decision, gene: _Gene) -> bool:
-    if gene.kind == _TILE:
+    if gene.kind in _TILINGS:
         return len(decision) == gene.parts and all(factor > 0 for factor in decision) and math.prod(decision) == gene.extent
     return len(decision) == 1 and (gene.kind != _CATEGORICAL or 0 <= decision[0] < gene.limit) and decision[0] >= _INLINE
 
@@ -209,8 +228,8 @@ def _nearest(decision: Decision, gene: _Gene) -> Decision:
         return decision
     factors, left = [], gene.extent
     for place, wanted in enumerate(reversed(decision[1:])):
-        largest = min(wanted, gene.limit) if place == 0 else wanted
-        factor = max(divisor for divisor in range(1, max(min(largest, left), 1) + 1) if left % divisor == 0)
+        largest = max(min(wanted, gene.limit) if place == 0 else wanted, 1)
+        factor = max(divisor for divisor in divisors(left) if divisor <= largest)
         factors.append(factor)
         left //= factor
     return (left, *reversed(factors))
@@ -237,8 +256,8 @@ def _moved(decision: Decision, gene: _Gene, random: np.random.Generator) -> Deci
         source = sources[int(random.integers(len(sources)))]
         target = int(random.integers(gene.parts - 1))
         target += target >= source
-        divisors = [divisor for divisor in range(2, decision[source] + 1) if decision[source] % divisor == 0]
-        divisor = divisors[int(random.integers(len(divisors)))]
+        choices = divisors(decision[source])[1:]
+        divisor = choices[int(random.integers(len(choices)))]
         factors = list(decision)
         factors[source] //= divisor
         factors[target] *= divisor
@@ -247,14 +266,15 @@ def _moved(decision: Decision, gene: _Gene, random: np.random.Generator) -> Deci
     return decision
 
 
-def _primes(number: int) -> list[int]:
+@functools.cache
+def _primes(number: int) -> tuple[int, ...]:
     found, prime = [], 2
     while number > 1:
         while number % prime == 0:
             found.append(prime)
             number //= prime
         prime = prime + 1 if prime * prime <= number else number
-    return found
+    return tuple(found)
 
 
 def _number(value: Any) -> int | float:

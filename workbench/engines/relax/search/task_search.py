@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 
 import tvm
 import tvm_ffi
@@ -20,14 +22,16 @@ from workbench.engines.relax.search.sketches import Genome, trace_json
 from workbench.engines.relax.search_spaces import SearchSpace
 from workbench.engines.relax.space import design_size
 from workbench.engines.search_protocol import Candidate, Experience, Outcome
-from workbench.errors import InternalError
+from workbench.errors import InputError, InternalError
 from workbench.escaping import plain
 from workbench.records.trial import DEVICE_LOST, UNMEASURED
 from workbench.tuning_database import TuningRecord, decisions
+from workbench.tuning_database import Workload as RecordedWorkload
 
 _MOST_INHERITED = 16
 _MOST_OF_ANOTHER = 4
 _MOST_ADAPTED = 8
+_MOST_LOADED = 1024
 _SAY_NOTHING = (UNMEASURED, DEVICE_LOST)
 _LAYOUT_CHANGE = "meta_schedule.layout_rewrite_preproc"  # stock TVM times such a schedule without the change
 _LAYOUT_ATTRIBUTE = "layout_free_buffers"  # would let a schedule change the layout of the kernel's arguments
@@ -49,8 +53,9 @@ class RelaxTaskSearch:
         target: What it is for.
         make_space: Makes the search space: one for each task, since a space keeps what it learned of its kernel.
         seed: Seed of everything random.
-        threads: Threads that replay schedules.
+        pool: Threads that replay schedules; None replays them in the thread that asks.
         checked_on_cpu: True if the device is not here, so that candidates are checked on a processor.
+        trust: True allows recorded schedules that bring code of their own into the kernel.
     """
 
     def __init__(
@@ -60,19 +65,20 @@ class RelaxTaskSearch:
         make_space: Callable[[], SearchSpace],
         *,
         seed: int,
-        threads: int,
+        pool: Executor | None = None,
         checked_on_cpu: bool = False,
+        trust: bool = False,
     ) -> None:
         self._module = as_main(function)
         self._target = target
         space = make_space()
         self._origin = "user" if isinstance(space.generator, ScheduleFn) else "search"
-        self._sampler = Sampler(self._module, target, space, threads=threads, untensorized=checked_on_cpu)
+        self._sampler = Sampler(self._module, target, space, pool=pool, untensorized=checked_on_cpu, trust=trust)
         self._model = CostModel(self._sampler.sketches, seed=seed)
         self._evolution = Evolution(self._sampler, self._model, seed=seed)
         self._proposed: dict[str, Sample] = {}
         self._inherited: list[Sample] = []
-        self._is_known_to_work = False  # some schedule was valid
+        self._is_known_to_work = False  # some recorded schedule was valid
         self.space_size: int | None = design_size(self._sampler.schedules, self._module)
         structural_hash, module_text = Workload(self._module).as_json()
         self.workload = (str(structural_hash), str(module_text))
@@ -98,8 +104,7 @@ class RelaxTaskSearch:
                 inherited.append(sample)
         samples = self._evolution.propose(count - len(inherited)) if len(inherited) < count else []
         reasons = self._sampler.rejections
-        self._is_known_to_work = self._is_known_to_work or bool(samples or inherited)
-        if reasons and not self._is_known_to_work:
+        if reasons and not (self._sampler.has_made or self._is_known_to_work):
             raise InternalError(f"The search space gave no valid schedule: {plain(_most_frequent(reasons), 300)}.")
         seconds = (time.perf_counter() - started) / max(len(samples), 1)
         for sample in (*inherited, *samples):
@@ -117,9 +122,8 @@ class RelaxTaskSearch:
                 self._evolution.take_note(sample.genome, outcome.time_us, build_s=outcome.build_s)
         self._model.fit()
 
-    def restore(self, known: Sequence[Experience]) -> int:
+    def restore(self, known: Sequence[Experience]) -> None:
         """Take up recorded trials: their schedules are known by their fingerprints, their decisions by their traces."""
-        restored = 0
         for experience in known:
             trial = experience.trial
             self._evolution.forbid(trial.fingerprint)
@@ -128,11 +132,9 @@ class RelaxTaskSearch:
                 continue
             self._is_known_to_work = True
             self._evolution.take_note(genome, trial.time_us, build_s=trial.build_s)
-            restored += 1
         self._model.fit()
-        return restored
 
-    def transfer(self, records: Sequence[TuningRecord]) -> int:
+    def transfer(self, records: Sequence[TuningRecord]) -> None:
         """Have schedules that others found proposed first: for this very kernel the fastest ones, for like kernels theirs, fitted to its loops."""
         by_workload: dict[str, list[TuningRecord]] = {}
         for record in records:
@@ -153,27 +155,33 @@ class RelaxTaskSearch:
         samples = [*self._sampler.replayed([record.trace_json for record in own[:_MOST_INHERITED]]), *self._sampler.made(genomes)]
         valid = [sample for sample in samples if sample is not None]
         self._inherited.extend(valid)
-        return len(valid)
+        self._is_known_to_work = self._is_known_to_work or bool(valid)
 
     def rebuild(self, trace: str) -> Candidate:
         """The candidate of a recorded trace; the baseline's is empty."""
         if not trace:
             return self.baseline()
-        sample = self._sampler.replayed([trace])[0]
-        if sample is None:
-            raise InternalError("A recorded schedule does not fit the kernel any more.", "Search the task again.")
+        try:
+            sample = self._sampler.replay(trace)
+        except InputError:
+            raise
+        except Exception as error:  # a trace from anywhere may raise anything
+            raise InternalError("A recorded schedule does not fit the kernel any more.", "Search the task again.") from error
         return _candidate(sample, self._origin, search_s=0.0)
 
     def _is_own(self, record: TuningRecord) -> bool:
         """True if a record is of this kernel."""
-        module = _loaded(record)
+        if record.workload.module == self.workload[1]:
+            return True
+        module = _loaded(record.workload)
         return module is not None and _is_same_kernel(module["main"], self._module["main"])
 
 
-def _loaded(record: TuningRecord) -> tvm.IRModule | None:
-    """The kernel of a record, as ``main``; None if it is none that can be read."""
+@functools.lru_cache(_MOST_LOADED)
+def _loaded(workload: RecordedWorkload) -> tvm.IRModule | None:
+    """The kernel of records, as ``main``; None if it is none that can be read. Every task asks for the same ones."""
     try:
-        module = Workload.from_json([record.workload.structural_hash, record.workload.module]).mod
+        module = Workload.from_json([workload.structural_hash, workload.module]).mod
         return module if isinstance(module["main"], tvm.tirx.PrimFunc) else None
     except Exception:  # noqa: BLE001 - a workload from anywhere may raise anything
         return None
