@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import tvm
 import tvm_ffi
@@ -12,6 +13,10 @@ from tvm.s_tir import dlight
 
 from workbench.errors import EnvironmentFault
 from workbench.escaping import plain
+
+_REUSED_BUFFER = "tvm_access_ptr"
+
+Compiled = TypeVar("Compiled")
 
 _GPU_DEFAULTS = (
     dlight.gpu.Matmul,
@@ -37,20 +42,26 @@ class Built:
     floats_only: bool
 
 
-def code_generation(target: tvm.target.Target, *, trusted_caller: bool = False) -> Any:
-    """The context that everything is compiled in, whole models and single candidates alike.
+def compiled(compile_it: Callable[[], Compiled], target: tvm.target.Target, *, trusted_caller: bool = False) -> Compiled:
+    """What compilation gives, in the one way that whole models and single candidates share.
 
-    On a GPU, static shared memory is merged: otherwise TVM's storage rewriting reuses a buffer of another type, which it then refuses to take the
-    address of (tensor cores with 16-bit inputs and 32-bit sums).
+    On a GPU, TVM's storage rewriting may reuse a buffer of another type, and then refuses to take its address (tensor cores with 16-bit inputs and
+    32-bit sums). Static shared memory is merged then instead, which in turn other kernels cannot bear.
 
     Args:
+        compile_it: Compiles; called a second time if need be.
         target: What is compiled for.
         trusted_caller: True leaves out the checks of a kernel's arguments, which take a sixth of the time of a small kernel's compilation.
     """
-    config = {"tirx.merge_static_smem": True} if target.kind.name == "cuda" else {}
-    if trusted_caller:
-        config["tirx.disable_assert"] = True
-    return tvm.transform.PassContext(config=config)
+    config = {"tirx.disable_assert": True} if trusted_caller else {}
+    try:
+        with tvm.transform.PassContext(config=config):
+            return compile_it()
+    except Exception as error:
+        if target.kind.name != "cuda" or _REUSED_BUFFER not in str(error):
+            raise
+    with tvm.transform.PassContext(config={**config, "tirx.merge_static_smem": True}):
+        return compile_it()
 
 
 def with_default_schedules(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
@@ -91,8 +102,7 @@ def build(module: tvm.IRModule, target: tvm.target.Target) -> Built:
         names = ", ".join(map(plain, unbound[:5]))
         raise EnvironmentFault(f"TVM has no GPU schedule for {len(unbound)} kernels of the model: {names}.", "Profile it on the CPU.")
     try:
-        with code_generation(target):
-            executable = relax.build(scheduled, target)
+        executable = compiled(lambda: relax.build(scheduled, target), target)
     except Exception as error:  # code generation raises any class of error
         raise EnvironmentFault(
             f"TVM cannot compile the model: {plain(str(error).strip(), 400)}", "See workbench doctor; -v shows TVM's own text."

@@ -15,7 +15,7 @@ from typing import Any
 
 import tvm
 
-from workbench.engines.relax.build import unbound_kernels
+from workbench.engines.relax.build import compiled, unbound_kernels
 from workbench.errors import EnvironmentFault
 from workbench.escaping import plain
 
@@ -75,7 +75,7 @@ def cuda_source(module: tvm.IRModule, target: tvm.target.Target) -> str:
     unbound = unbound_kernels(module)
     if unbound:
         raise EnvironmentFault(f"These kernels have no GPU schedule: {', '.join(map(plain, unbound[:5]))}.", "Schedule them first.")
-    found = _cuda_module(tvm.compile(module, target=target).mod)
+    found = _cuda_module(compiled(lambda: tvm.compile(module, target=target), target).mod)
     text = str(found.inspect_source("cuda")) if found is not None else ""
     if not text:
         raise EnvironmentFault("The compiled module holds no CUDA code.", "Check the target's arch with workbench doctor.")

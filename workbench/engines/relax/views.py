@@ -10,7 +10,7 @@ from typing import Any
 import tvm
 from tvm.s_tir.schedule import Trace
 
-from workbench.engines.relax.build import code_generation, with_default_schedules
+from workbench.engines.relax.build import compiled, with_default_schedules
 from workbench.engines.relax.compute_dag import compute_dag
 from workbench.engines.relax.cuda_code import cuda_source
 from workbench.engines.relax.foreign_code import foreign_code, refuse_brought_code
@@ -98,10 +98,10 @@ def generated_source(kernel: Scheduled) -> str:
     """
     kind = kernel.target.kind.name
     try:
-        with code_generation(kernel.target):
-            if kind == "cuda":
-                return cuda_source(kernel.module, kernel.target)
-            return str(tvm.compile(kernel.module, target=kernel.target).mod.inspect_source("ll" if kind == "llvm" else ""))
+        if kind == "cuda":
+            return cuda_source(kernel.module, kernel.target)
+        library = compiled(lambda: tvm.compile(kernel.module, target=kernel.target), kernel.target)
+        return str(library.mod.inspect_source("ll" if kind == "llvm" else ""))
     except EnvironmentFault:
         raise
     except Exception as error:  # code generation raises any class of error
@@ -125,8 +125,8 @@ def write_library(kernel: Scheduled, untuned: tvm.tirx.PrimFunc, path: Path, *, 
         refuse_brought_code(kernel.module, foreign_code(as_main(untuned)))
     function = kernel.module["main"].with_attr("global_symbol", name)
     try:
-        with code_generation(kernel.target):
-            tvm.compile(tvm.IRModule({name: function}), target=kernel.target).export_library(str(path))
+        library = compiled(lambda: tvm.compile(tvm.IRModule({name: function}), target=kernel.target), kernel.target)
+        library.export_library(str(path))
     except OSError:
         raise
     except Exception as error:  # code generation raises any class of error

@@ -12,7 +12,7 @@ from typing import Any
 
 import tvm
 
-from workbench.engines.relax.build import code_generation
+from workbench.engines.relax.build import compiled
 from workbench.engines.relax.cpu_check import NotCheckable, runnable_on_cpu
 from workbench.engines.relax.cuda_code import cuda_source, ptxas_report
 from workbench.engines.relax.targets import to_tvm
@@ -49,8 +49,7 @@ def serve(request: Message) -> Message:
             module = runnable_on_cpu(tvm.ir.load_json(request.blobs[-1].decode()))
         except NotCheckable as error:
             return Message({"build_s": time.perf_counter() - started, "unchecked": error.reason})
-    with code_generation(target, trusted_caller=True):
-        library = tvm.compile(module, target=target)
+    library = compiled(lambda: tvm.compile(module, target=target), target, trusted_caller=True)
     is_written = target.kind.name == "llvm" and _LINKER is not None and os.name == "posix" and _link_host_code(library, path)
     if not is_written:
         library.export_library(str(path))
@@ -84,8 +83,7 @@ def _check_code(module: tvm.IRModule, target: tvm.target.Target, path: Path) -> 
     if target.kind.name == "cuda":
         ptxas_report(cuda_source(module, target), str(target.attrs["arch"]), timeout_s=_TOOLKIT_TIMEOUT_S)
         return
-    with code_generation(target, trusted_caller=True):
-        library = tvm.compile(module, target=target)
+    library = compiled(lambda: tvm.compile(module, target=target), target, trusted_caller=True)
     if target.kind.name == "llvm":
         objects = path.with_suffix(".o")
         library.mod.write_to_file(str(objects), "o")
