@@ -19,7 +19,7 @@ import pytest
 
 import workbench
 from workbench.api import Search
-from workbench.errors import EnvironmentFault, WorkerDied
+from workbench.errors import EnvironmentFault, TargetError, WorkerDied
 from workbench.records.trial import BUILD_ERROR, OK, RUN_ERROR, MeasureOptions
 from workbench.session import SessionDirectory
 from workbench.tuning_database import read_database
@@ -184,3 +184,34 @@ def test_a_second_worker_on_the_session_is_refused_with_the_owners_pid(session: 
     assert done.returncode == 75
     assert f"process {worker_pid(session)}" in done.stderr
     search.cancel()
+
+
+def test_a_lost_folder_of_built_candidates_is_no_fault_of_the_schedules(session: workbench.Session) -> None:
+    search = session.tune(trials=10_000, measure=QUICK, flat_after=None)
+    wait_until(lambda: counted(search) > 0)
+    shutil.rmtree(session.path / "artifacts")
+    with pytest.raises(EnvironmentFault, match="has gone"):
+        search.wait(HANG_S)
+    assert all(trial.status == OK for trial in search.trials()[0])
+
+
+def test_a_dry_run_needs_no_leave_to_go_on_since_it_measures_nothing(session: workbench.Session) -> None:
+    session.tune(trials=3, measure=QUICK).wait(HANG_S)
+    [progress] = session.tune(dry_run=2).wait(HANG_S)
+    assert progress.trials == 3
+
+
+def test_a_processor_has_one_device(session: workbench.Session) -> None:
+    with pytest.raises(TargetError, match="no device 7"):
+        session.tune(trials=3, measure=MeasureOptions(device=7)).wait(HANG_S)
+
+
+def test_a_second_fronts_search_begins_when_the_first_front_has_ended(session: workbench.Session) -> None:
+    first = session.tune(trials=10_000, measure=QUICK, flat_after=None)
+    wait_until(lambda: counted(first) > 0)
+    with workbench.open(session.path) as other:
+        second = other.tune(trials=10_000, seconds=1.0, measure=QUICK, flat_after=None, resume=True)
+        first.cancel()
+        session.close()
+        [progress] = second.wait(HANG_S)
+    assert progress.stopped_because == "the budget of 1 s is used up"

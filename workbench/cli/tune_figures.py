@@ -8,6 +8,9 @@ from workbench.escaping import plain
 from workbench.records.profile import Profile
 from workbench.records.tuning import TaskProgress
 
+_TRACEBACK = "Traceback (most recent call last)"
+_STACK_FRAME = "[bt]"  # XGBoost writes those below its message
+
 
 def gain(task: TaskProgress) -> float | None:
     """How many times as fast the kernel is now; None while that is unknown."""
@@ -33,6 +36,8 @@ def model_forecast_us(profile: Profile, tasks: Iterable[TaskProgress]) -> float 
 
 
 def first_line(text: str) -> str:
-    """The first line of a text that says something, safe to show."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return plain(lines[0], 160) if lines else "no text"
+    """The first line of a text that says something, of a traceback the last one; safe to show."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith(_STACK_FRAME)]
+    if not lines:
+        return "no text"
+    return plain(lines[-1] if any(_TRACEBACK in line for line in lines) else lines[0], 160)

@@ -6,6 +6,7 @@ import traceback
 
 _LONGEST = 20_000
 _LONGEST_NOTE = 60
+_STACK_FRAME = "[bt]"  # XGBoost writes those below its message
 
 
 def shortened(text: str) -> str:
@@ -23,5 +24,5 @@ def full_text(error: BaseException) -> str:
 
 def last_line(text: str) -> str:
     """The last line of an error's text that says something: what happened, below where and how; empty if none does."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith(_STACK_FRAME)]
     return lines[-1] if lines else ""

@@ -243,6 +243,11 @@ class Store:
             sql.execute("UPDATE commands SET state = ?, failure = ? WHERE state = ?", (FAILED, dumps(failure.to_dict()), RUNNING))
             sql.execute("UPDATE commands SET state = ? WHERE state = ? AND command < ?", (ABANDONED, PENDING, first))
 
+    def abandon_command(self, command: int) -> None:
+        """Leave a running command to whoever still waits for it: its worker ends."""
+        with self._connection.transaction() as sql:
+            sql.execute("UPDATE commands SET state = ? WHERE command = ? AND state = ?", (ABANDONED, command, RUNNING))
+
     def open_commands(self) -> tuple[int, ...]:
         """Numbers of the commands that have no answer yet."""
         with self._reading():

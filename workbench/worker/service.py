@@ -17,6 +17,7 @@ from workbench.store import Store
 from workbench.worker import READY, STARTING
 from workbench.worker.context import Job, JobContext
 
+SEARCH = "tune"
 _POLL_S = 0.01
 _IDLE_S = 600.0
 _EVENT_S = 0.1
@@ -60,7 +61,8 @@ class Service:
     def _serve(self, store: Store, jobs: dict[str, Job]) -> None:
         last_work = time.monotonic()
         while True:
-            command = store.take_command()
+            # A search ends with the front that started the worker: whoever else wants one starts a worker of its own.
+            command = store.take_command(jobs.keys() - {SEARCH} if self._front_gone.is_set() else None)
             if command is None:
                 if self._front_gone.is_set() or time.monotonic() - last_work > _IDLE_S:
                     return
@@ -86,7 +88,11 @@ class Service:
 
     def _answer_failure(self, store: Store, command: Command, error: BaseException) -> None:
         """Answer that a command was stopped, or why it failed; TVM may have wrapped the interruption into an error of its own."""
-        cancelled = isinstance(error, Interrupted) or store.command(command.command).cancelled
+        asked_to_end = store.command(command.command).cancelled
+        if isinstance(error, Interrupted) and not asked_to_end and self._front_gone.is_set():
+            store.abandon_command(command.command)  # of another front, which gives it again to a worker of its own
+            return
+        cancelled = isinstance(error, Interrupted) or asked_to_end
         failure = None if cancelled else _failure(error)
         reason = "stopped by the user" if failure is None else plain(failure.message, _REASON_LIMIT)
         with contextlib.suppress(EnvironmentFault):  # on a full disk the answer to the front matters more

@@ -11,7 +11,7 @@ from typing import Any
 
 from workbench.engines.protocol import Engine
 from workbench.engines.search_protocol import Experience
-from workbench.errors import EnvironmentFault, ModelError, SessionError
+from workbench.errors import EnvironmentFault, ModelError, SessionError, TargetError
 from workbench.escaping import plain
 from workbench.machine import read_machine
 from workbench.records.profile import Profile
@@ -55,6 +55,8 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
         raise SessionError("The session has no profile yet.", "Profile the model first.")
     target = context.target()
     _check_fresh(store, request)
+    if target.kind == "llvm" and request.measure.device:
+        raise TargetError(f"A processor has no device {request.measure.device}.", "Leave --device out.")
     conditions = _conditions(engine, target, request, threads=profiled.threads)
     store.update_manifest({"search": {"request": request.to_dict(), "conditions": conditions, "started_at": _now()}, "last_stop": None})
     with directory.scratch(context.command) as scratch, contextlib.ExitStack() as stack:
@@ -94,7 +96,7 @@ def refuse_control(context: JobContext, arguments: dict[str, Any]) -> dict[str, 
 def _check_fresh(store: Store, request: TuneRequest) -> None:
     """A search that does not say that it goes on must not be mistaken for a first one."""
     count = store.trials.count([item.task for item in request.tasks])
-    if count and not request.resume:
+    if count and not request.resume and request.dry_run is None:
         raise SessionError(f"These tasks have {count} trials already.", "Go on with --resume, or give another directory: --session DIR.")
 
 

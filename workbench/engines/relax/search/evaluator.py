@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import threading
 import time
@@ -16,13 +17,15 @@ import psutil
 
 from workbench.engines.relax.search.processes import BUILD_ENTRY, MEASURE_ENTRY, new_nursery
 from workbench.engines.search_protocol import Artifact, Candidate, Failed, Measured
-from workbench.errors import Interrupted
+from workbench.errors import EnvironmentFault, Interrupted
+from workbench.escaping import plain
 from workbench.isolation import IsolatedProcess, JobError, JobTimeout, Message, Nursery, Pool, ProcessDied
 from workbench.records.decode import decode
 from workbench.records.target import TargetSpec
 from workbench.records.trial import BUILD_ERROR, BUILD_TIMEOUT, DEVICE_LOST, RUN_ERROR, RUN_TIMEOUT, WRONG_RESULT, Check, MeasureOptions
 
 _LEAST_MEMORY_BYTES = 2 * 2**30
+_LEAST_FREE_BYTES = 2**20  # a library has some tens of kilobytes
 _RUNS_OF_A_TRIAL = 12
 _REFERENCE_PATIENCE = 12.0
 _COMPARE_PATIENCE = 3.0
@@ -114,10 +117,22 @@ class RelaxEvaluator:
         try:
             while (answer := self._next(answers)) is not None:
                 place, outcome, seconds = answer
-                yield place, _built(outcome, paths[place], seconds, limit_s=timeout_s)
+                built = _built(outcome, paths[place], seconds, limit_s=timeout_s)
+                if isinstance(built, Failed):
+                    self._check_scratch()
+                yield place, built
         finally:
             with self._building:
                 answers.close()
+
+    def _check_scratch(self) -> None:
+        """Raise EnvironmentFault if a candidate failed because there is no place for its library: that is not the schedule's fault."""
+        try:
+            free_bytes = shutil.disk_usage(self._scratch).free
+        except OSError as error:
+            raise EnvironmentFault(f"The folder of built candidates has gone: {plain(str(self._scratch), 120)}.", "Go on with --resume.") from error
+        if free_bytes < _LEAST_FREE_BYTES:
+            raise EnvironmentFault(f"The disk is full: {plain(str(self._scratch), 120)}.", "Free some space, then go on with --resume.")
 
     def _next(self, answers: Iterator[_Answer]) -> _Answer | None:
         with self._building:
@@ -144,6 +159,8 @@ class RelaxEvaluator:
                 self._end_process()
                 answer = self._ask(kernel, question)
             if isinstance(answer, Failed):
+                if not artifact.path.exists():
+                    self._check_scratch()
                 return answer
             if answer["overwritten"]:
                 self._end_process()
