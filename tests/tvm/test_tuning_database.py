@@ -180,6 +180,7 @@ UNTIMED_FIRST = [None, *ALL[1:]]
 LOADS = {"count", "best"}
 
 # name: (damage, whether stock loads it as it is, times that are left after the repair, bad lines)
+UNDEFINED = None  # stock TVM reads beyond an array: it dies, or not
 DAMAGES: dict[str, tuple[Callable[[bytes, bytes], tuple[bytes, bytes]], bool, list[float | None], int]] = {
     "no newline": (lambda w, r: (w, r[:-1]), True, ALL, 0),
     "cut off": (lambda w, r: (w, r[:-9]), False, ALL[:-1], 1),
@@ -204,8 +205,8 @@ DAMAGES: dict[str, tuple[Callable[[bytes, bytes], tuple[bytes, bytes]], bool, li
     "time negative": (seconds([-1.0]), True, WITHOUT_FIRST, 0),
     "time zero": (seconds([0.0]), True, WITHOUT_FIRST, 0),
     "target null": (edited(0, lambda record: record[1].__setitem__(2, None)), True, ALL, 0),
-    "decision out of range": (edited(0, lambda record: record[1][0][1].append([400, [1]])), False, WITHOUT_FIRST, 1),
-    "decision negative": (edited(0, lambda record: record[1][0][1].append([-1, [1]])), False, WITHOUT_FIRST, 1),
+    "decision out of range": (edited(0, lambda record: record[1][0][1].append([400, [1]])), UNDEFINED, WITHOUT_FIRST, 1),
+    "decision negative": (edited(0, lambda record: record[1][0][1].append([-1, [1]])), UNDEFINED, WITHOUT_FIRST, 1),
     "candidate": (edited(0, lambda record: record[1][0][1][-1].__setitem__(1, 77)), False, WITHOUT_FIRST, 1),
     "duplicate": (lambda w, r: (w, r + r.splitlines(keepends=True)[0]), True, ALL, 0),
     "workload cut off": (lambda w, r: (w[:-100], r), False, WITHOUT_SECOND_WORKLOAD, 6),
@@ -240,7 +241,7 @@ def test_a_damaged_database_is_read_and_stock_tvm_loads_it_repaired(loaded: dict
     _, loads, left, bad_lines = DAMAGES[name]
     database, before, after = loaded[name]
     assert len(database.bad_lines) == bad_lines
-    assert (set(before) == LOADS) is loads
+    assert loads is UNDEFINED or (set(before) == LOADS) is loads
     kept = [time for record, time in zip(database.records, times(database), strict=True) if not record.misleads_stock]
     assert kept == left
     assert set(after) == LOADS
