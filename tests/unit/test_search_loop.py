@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
 from pathlib import Path
@@ -447,7 +448,7 @@ def test_a_store_that_fails_in_the_middle_does_not_hang_the_producer(rig: Rig, m
 
     def lock(fingerprint: str) -> None:
         if fingerprint == "conv2d/2":
-            with sqlite3.connect(rig.directory.database, isolation_level=None) as connection:
+            with contextlib.closing(sqlite3.connect(rig.directory.database, isolation_level=None)) as connection:
                 connection.execute("DROP TABLE trials")
 
     rig.bench.on_measure = lock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from dataclasses import replace
@@ -134,7 +135,7 @@ def test_a_finalist_that_cannot_be_built_again_takes_no_part(rig: Rig) -> None:
 def test_a_finalist_whose_trace_gives_another_schedule_takes_no_part(rig: Rig) -> None:
     rig.bench.times |= {"conv2d/1": 10.0, "conv2d/2": 11.0}
     rig.search("conv2d", per_task=4)
-    with sqlite3.connect(rig.directory.database, isolation_level=None) as sql:
+    with contextlib.closing(sqlite3.connect(rig.directory.database, isolation_level=None)) as sql:
         sql.execute("UPDATE trials SET record = json_set(record, '$.fingerprint', 'conv2d/77') WHERE number = 1")
     task = rig.search("conv2d", per_task=6, resume=True, finalists=2)["tasks"]["conv2d"]
     assert rig.bench.said("compare") == ["conv2d/untuned conv2d/2"]
