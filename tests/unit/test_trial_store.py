@@ -194,6 +194,7 @@ def make_first_format(path: Path, sessions: Any) -> Path:
     directory = sessions.write(path, sessions.profile(["conv2d", "dense"]))
     spoil(directory.database, "DROP TABLE trials")
     spoil(directory.database, "DROP TABLE searches")
+    spoil(directory.database, "DROP TABLE documents")
     spoil(directory.database, "PRAGMA user_version = 1")
     return Path(directory.database)
 
@@ -215,6 +216,26 @@ def test_a_session_of_the_first_format_is_brought_to_this_one_with_all_that_it_h
         assert store.trials.of_task("conv2d-1") == [trial(0), trial(1)]
 
 
+def test_a_session_of_the_second_format_gets_documents_and_keeps_its_trials(session: SessionDirectory) -> None:
+    with session.store() as store:
+        fill(store, 2)
+    spoil(session.database, "DROP TABLE documents")
+    spoil(session.database, "PRAGMA user_version = 2")
+    with session.store() as store:
+        store.write_document("graph", {"nodes": []})
+        store.write_document("graph", {"nodes": [1]})
+        assert store.document("graph") == {"nodes": [1]}
+        assert store.document("comparison") is None
+        assert store.trials.of_task("conv2d-1") == [trial(0), trial(1)]
+    assert version_of(session.database) == FORMAT_VERSION
+
+
+def test_a_document_that_is_no_object_is_damaged(session: SessionDirectory) -> None:
+    spoil(session.database, "INSERT INTO documents VALUES ('graph', '[1]')")
+    with session.store() as store, pytest.raises(SessionError, match="document graph is no object"):
+        store.document("graph")
+
+
 def test_two_that_open_a_session_of_the_first_format_at_once_both_get_it(tmp_path: Path, sessions: Any) -> None:
     path = make_first_format(tmp_path / "s", sessions)
     code = "import sys; from pathlib import Path; from workbench.store import Store\n"
@@ -225,7 +246,7 @@ def test_two_that_open_a_session_of_the_first_format_at_once_both_get_it(tmp_pat
 
 def test_a_migration_that_fails_leaves_the_session_as_it_was(tmp_path: Path, sessions: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     path = make_first_format(tmp_path / "s", sessions)
-    monkeypatch.setattr(schema, "_TRIAL_TABLES", (*schema._TRIAL_TABLES, "CREATE TABLE rows (x)"))  # noqa: SLF001 - a fault put in
+    monkeypatch.setitem(schema._ADDED_BY, FORMAT_VERSION, ("CREATE TABLE rows (x)",))  # noqa: SLF001 - a fault put in
     with pytest.raises(SessionError):
         Store(path)
     monkeypatch.undo()
@@ -241,7 +262,7 @@ def test_on_a_read_only_medium_a_session_of_the_first_format_reads_as_one_withou
         assert store.profile() == sessions.profile(["conv2d", "dense"])
         assert (store.trials.since(0), store.trials.progress(), store.trials.progress_of("x"), store.trials.of_task("x")) == ([], [], None, [])
         assert (store.trials.trial("x", 0), store.trials.trace("x", 0), store.trials.with_traces("x")) == (None, None, [])
-        assert (store.trials.count(), store.trials.count(["x"]), store.trials.count_recordable()) == (0, 0, 0)
+        assert (store.trials.count(), store.trials.count(["x"]), store.trials.count_recordable(), store.document("x")) == (0, 0, 0, None)
         with pytest.raises(EnvironmentFault):
             store.trials.add(trial(0), "", progress(1))
         with pytest.raises(EnvironmentFault):

@@ -15,6 +15,7 @@ from pathlib import Path
 from workbench.errors import EnvironmentFault, SessionError, WorkbenchError
 from workbench.escaping import plain
 from workbench.store import schema
+from workbench.store.transaction import transaction
 
 _BUSY_TIMEOUT_S = 10.0
 _RETRY_S = 0.02
@@ -69,15 +70,8 @@ class Connection:
     @contextlib.contextmanager
     def transaction(self, *, write: bool = True) -> Iterator[sqlite3.Connection]:
         """All statements of the block together or none; without `write` they see one state of the database."""
-        with self.errors():
-            self.sql.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-            try:
-                yield self.sql
-                self.sql.execute("COMMIT")
-            except BaseException:
-                if self.sql.in_transaction:
-                    self.sql.execute("ROLLBACK")
-                raise
+        with self.errors(), transaction(self.sql, write=write):
+            yield self.sql
 
     def _open(self, *, create: bool) -> sqlite3.Connection:
         if create:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import sqlite3
 
 from workbench.errors import SessionError
+from workbench.store.transaction import transaction
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 WITH_TRIALS = 2
 """The first version that has tables for trials."""
+WITH_DOCUMENTS = 3
+"""The first version that has a table for documents."""
 APPLICATION_ID = 0x54564D57  # "TVMW"
 
 _TABLES = (
@@ -28,24 +31,19 @@ _TRIAL_TABLES = (
     trace TEXT NOT NULL, UNIQUE (task, number))""",
     "CREATE TABLE searches (position INTEGER PRIMARY KEY AUTOINCREMENT, task TEXT NOT NULL UNIQUE, record TEXT NOT NULL)",
 )
-_TABLES_OF = {1: _TABLES, 2: (*_TABLES, *_TRIAL_TABLES)}
+_DOCUMENT_TABLES = ("CREATE TABLE documents (name TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID",)
+_ADDED_BY = {1: _TABLES, WITH_TRIALS: _TRIAL_TABLES, WITH_DOCUMENTS: _DOCUMENT_TABLES}
 
 
 def create(connection: sqlite3.Connection, place: str) -> None:
     """Make an empty database a session store, in one transaction."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         if _version(connection) == 0:
             refuse_foreign(connection, place)
-            for statement in _TABLES_OF[FORMAT_VERSION]:
+            for statement in _tables_of(FORMAT_VERSION):
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def refuse_foreign(connection: sqlite3.Connection, place: str) -> None:
@@ -56,17 +54,11 @@ def refuse_foreign(connection: sqlite3.Connection, place: str) -> None:
 
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring a checked database of an older version to this one, in one transaction."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        if _version(connection) < WITH_TRIALS:
-            for statement in _TRIAL_TABLES:
+    with transaction(connection):
+        if (version := _version(connection)) < FORMAT_VERSION:
+            for statement in _tables_of(FORMAT_VERSION)[len(_tables_of(version)) :]:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def check(connection: sqlite3.Connection, place: str) -> int:
@@ -87,9 +79,13 @@ def check(connection: sqlite3.Connection, place: str) -> int:
         raise SessionError(f"{place} has the format {version}, which no workbench writes.", "Give another directory: --session DIR.")
     # A trigger or view would change what every later statement does, so only the very tables of this version are accepted.
     found = connection.execute("SELECT sql FROM sqlite_master WHERE NOT (type IN ('table', 'index') AND name LIKE 'sqlite\\_%' ESCAPE '\\')")
-    if sorted(str(sql) for (sql,) in found) != sorted(_TABLES_OF[version]):
+    if sorted(str(sql) for (sql,) in found) != sorted(_tables_of(version)):
         raise SessionError(f"The session in {place} is damaged: its tables are not those of a session.", "Give another directory: --session DIR.")
     return version
+
+
+def _tables_of(version: int) -> list[str]:
+    return [statement for added, statements in _ADDED_BY.items() if added <= version for statement in statements]
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -20,6 +20,7 @@ from workbench.records.decode import decode
 from workbench.records.profile import Profile, Row, Task
 from workbench.records.request import ProfileRequest
 from workbench.records.selection import Selection
+from workbench.store import schema
 from workbench.store.connection import Connection, damaged
 from workbench.store.consistency import check_links
 from workbench.store.trials import TrialTable
@@ -166,6 +167,28 @@ class Store:
     def _selection(self) -> Selection | None:
         found = self._sql.execute("SELECT record FROM selection").fetchone()
         return None if found is None else Selection.from_dict(loads(found[0]))
+
+    # documents
+
+    def write_document(self, name: str, record: Mapping[str, Any]) -> None:
+        """Replace one document: what a step after the profile found out, as one JSON object.
+
+        Raises:
+            EnvironmentFault: The session is of an older format and on a medium that cannot be written.
+        """
+        with self._connection.transaction() as sql:
+            sql.execute("INSERT OR REPLACE INTO documents VALUES (?, ?)", (name, dumps(record)))
+
+    def document(self, name: str) -> dict[str, Any] | None:
+        """One document; None if there is none. It may have been written by anybody: decode it with a record's ``from_dict``."""
+        if self._connection.version < schema.WITH_DOCUMENTS:
+            return None
+        with self._reading():
+            found = self._sql.execute("SELECT record FROM documents WHERE name = ?", (name,)).fetchone()
+            record = None if found is None else loads(found[0])
+        if record is None or isinstance(record, dict):
+            return record
+        raise damaged(self._path, f"the document {name} is no object")
 
     # events
 
