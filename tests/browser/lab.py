@@ -149,19 +149,18 @@ class Guard:
 def open_in_lab(page: Any, server: Server, name: str, *, theme: str = "light") -> None:
     """Show a notebook of the server in JupyterLab, alone, and wait for its kernel."""
     page.goto(f"{server.url}/lab/workspaces/{uuid.uuid4().hex}/tree/{name}")
-    page.wait_for_function(
+    page.wait_for_function("() => window.jupyterapp", timeout=RUN_MS)
+    page.evaluate(
         """async () => {
             const app = window.jupyterapp;
-            if (!app) return false;
+            const moment = () => new Promise((resolve) => setTimeout(resolve, 20));
             await app.restored;
+            while (!app.shell.currentWidget?.context) await moment();
             const panel = app.shell.currentWidget;
-            if (!panel?.context) return false;
             await panel.context.ready;
             await panel.sessionContext.ready;
-            const kernel = panel.sessionContext.session?.kernel;
-            return kernel?.status === "idle";
-        }""",
-        timeout=RUN_MS,
+            while (panel.sessionContext.session?.kernel?.status !== "idle") await moment();
+        }"""
     )
     if theme == "dark":
         page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
