@@ -26,6 +26,8 @@ CHROMIUM_FLAGS = (
     *("--disable-sync", "--disable-default-apps", "--disable-dev-shm-usage"),
 )
 NEWS_OFF = {"fetchNews": "false", "checkForUpdates": False}
+# JupyterLab asks Node.js for each page whether it should build itself anew: seconds, and nothing here needs it.
+BUILD_CHECK_OFF = {"ServerApp": {"tornado_settings": {"page_config_data": {"buildAvailable": False, "buildCheck": False}}}}
 # Chromium says this of pages that it shows without a screen, and of Jupyter's own code; it says nothing of ours.
 NOT_OURS = re.compile(r"WebGL|GroupMarkerNotSet|Slow network is detected")
 
@@ -72,6 +74,8 @@ def jupyter_server(home: Path) -> Iterator[Server]:
     folder.mkdir()
     settings = home / "settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
+    (home / "config").mkdir()
+    (home / "config" / "jupyter_server_config.json").write_text(json.dumps(BUILD_CHECK_OFF), encoding="utf-8")
     (settings / "notification.jupyterlab-settings").write_text(json.dumps(NEWS_OFF), encoding="utf-8")
     port = _free_port()
     environment = os.environ | {
