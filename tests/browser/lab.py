@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+SHARED = "shared.ipynb"
 START_S = 60.0
 RUN_MS = 60_000
 CHROMIUM_FLAGS = (
@@ -60,10 +61,10 @@ class Server:
         return name
 
     def shut_down_kernels(self) -> None:
-        """End what the notebooks of a test have started."""
+        """End what the notebooks of a test have started; the one that tests share goes on."""
         with urllib.request.urlopen(f"{self.url}/api/sessions", timeout=10) as answer:
             sessions = json.load(answer)
-        for session in sessions:
+        for session in (found for found in sessions if found["path"] != SHARED):
             urllib.request.urlopen(urllib.request.Request(f"{self.url}/api/sessions/{session['id']}", method="DELETE"), timeout=30).close()
 
 
@@ -167,8 +168,7 @@ def open_in_lab(page: Any, server: Server, name: str, *, theme: str = "light") -
         }"""
     )
     if theme == "dark":
-        page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
-        page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")
+        set_theme(page, theme)
     page.evaluate("() => { const app = window.jupyterapp; app.shell.collapseLeft(); app.shell.collapseRight?.(); }")
 
 
@@ -177,6 +177,26 @@ def run_all(page: Any) -> None:
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
     failed = page.locator('.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.stderr"], .jp-RenderedText[data-mime-type*="error"]')
     assert failed.count() == 0, failed.all_inner_texts()
+
+
+def replace_cells(page: Any, cells: Sequence[str]) -> None:
+    """Other cells in the notebook that a page shows; nothing of the ones before is left, in the kernel neither."""
+    run_in_kernel(page, "import ipywidgets as _widgets; _widgets.Widget.close_all(); get_ipython().run_line_magic('reset', '-f')")
+    page.evaluate(
+        """(sources) => {
+            const model = window.jupyterapp.shell.currentWidget.content.model.sharedModel;
+            model.insertCells(0, sources.map((source) => ({cell_type: "code", source})));
+            model.deleteCellRange(sources.length, model.cells.length);
+        }""",
+        list(cells),
+    )
+
+
+def set_theme(page: Any, theme: str) -> None:
+    """JupyterLab's own theme, ``light`` or ``dark``."""
+    name = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}[theme]
+    page.evaluate("(theme) => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", name)
+    page.wait_for_function("(light) => document.body.dataset.jpThemeLight === light", arg=str(theme == "light").lower())
 
 
 def run_in_kernel(page: Any, code: str) -> str:

@@ -22,9 +22,9 @@ Open = Callable[..., Any]
 
 
 @pytest.fixture
-def open_inspector(notebook: Open) -> Open:
+def open_inspector(shared_notebook: Open) -> Open:
     def open_it(options: str = "", **page: Any) -> Any:
-        made = notebook([CELL.format(options=options)], **page)
+        made = shared_notebook([CELL.format(options=options)], **page)
         made.locator(".wb-inspector .cm-content").first.wait_for()
         return made
 
@@ -81,7 +81,7 @@ def test_what_is_not_here_says_why(open_inspector: Open) -> None:
 def test_a_name_is_marked_in_every_view_and_its_lines_are_found(open_inspector: Open) -> None:
     page = open_inspector()
     tab(page, "TIR").click()
-    page.locator(".cm-line", has_text="for ff_0").click(position={"x": 52, "y": 8})
+    page.locator(".cm-line", has_text="for ff_0").click(position={"x": 80, "y": 8})
     page.locator(".wb-names .wb-name", has_text="ff_0").wait_for()
     assert page.locator(".cm-content .wb-name").count() == 2
     assert page.locator(".cm-content .wb-linked").count() == 5
@@ -170,4 +170,4 @@ def test_a_text_of_three_thousand_lines_and_its_difference_are_shown(open_inspec
 def test_an_inspector_that_is_removed_leaves_nothing_behind(open_inspector: Open) -> None:
     page = open_inspector()
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
-    page.wait_for_function("() => document.querySelectorAll('.wb-part, .cm-editor').length === 0")
+    page.wait_for_function("() => document.querySelectorAll('.wb-part, .wb-editor').length === 0")

@@ -21,12 +21,13 @@ table
 """
 
 Open = Callable[..., Any]
+WIDE = (2400, 900)  # all columns are in sight; the grid makes no others
 
 
 @pytest.fixture
-def open_table(notebook: Open) -> Open:
+def open_table(shared_notebook: Open) -> Open:
     def open_it(rows: int = 20, options: str = "", **page: Any) -> Any:
-        made = notebook([CELL.format(rows=rows, options=options)], **page)
+        made = shared_notebook([CELL.format(rows=rows, options=options)], size=WIDE, **page)
         made.locator(".wb-table .ag-row").first.wait_for()
         return made
 
@@ -56,7 +57,7 @@ def box(page: Any, row: int) -> Any:
 
 def shown(page: Any, column: str) -> list[str]:
     """What a column shows from top to bottom."""
-    rows = page.locator(".wb-table .ag-row")
+    rows = page.locator(".wb-table .ag-row:not(.ag-row-pinned)")
     texts = rows.evaluate_all(
         """(rows, column) => rows.map((row) => [Number(row.getAttribute('row-index')), row.querySelector(`[col-id="${column}"]`)?.textContent])""",
         column,
@@ -104,7 +105,7 @@ def test_sorting_puts_the_hottest_first_and_unknown_values_last(open_table: Open
 def test_the_box_of_the_heading_ticks_what_the_search_left(open_table: Open) -> None:
     page = open_table()
     page.get_by_label("Search all columns").fill("max_pool2d")
-    page.wait_for_function("() => document.querySelectorAll('.wb-table .ag-row').length === 3")
+    page.wait_for_function("() => document.querySelectorAll('.wb-table .ag-row:not(.ag-row-pinned)').length === 3")
     page.locator(".wb-table .ag-header-select-all input").click()
     wait_for_kernel(page, "print(table.ticked)", "[3, 10, 17]")
     page.get_by_role("button", name="Untick all").click()
@@ -147,7 +148,7 @@ def test_what_is_saved_is_what_is_shown(open_table: Open, tmp_path: Path) -> Non
     page.locator(".wb-menu-list").get_by_label("Shape", exact=True).uncheck()
     page.keyboard.press("Escape")
     page.get_by_label("Search all columns").fill("dense")
-    page.wait_for_function("() => document.querySelectorAll('.wb-table .ag-row').length === 3")
+    page.wait_for_function("() => document.querySelectorAll('.wb-table .ag-row:not(.ag-row-pinned)').length === 3")
     with page.expect_download() as waiting:
         page.get_by_role("button", name="CSV").click()
     waiting.value.save_as(tmp_path / "table.csv")
@@ -162,7 +163,7 @@ def test_what_is_saved_is_what_is_shown(open_table: Open, tmp_path: Path) -> Non
     saved = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
     assert [row["Row"] for row in saved["rows"]] == [2, 9, 16]
     assert saved["rows"][0]["Time(us)"] == 400.0
-    page.get_by_role("button", name="Copy").click()
+    page.get_by_role("button", name="Copy", exact=True).click()
     page.locator(".wb-table [role=status]", has_text="Copied 3 rows").wait_for()
     assert page.evaluate("() => navigator.clipboard.readText()").count("\n") == 3
 
@@ -178,7 +179,8 @@ def test_names_that_are_markup_show_as_text(open_table: Open) -> None:
     page = open_table(8, ", hostile=True, broken=True")
     assert "<img src=x onerror=" in cell(page, 0, "node_name").inner_text()
     box(page, 0).click()
-    page.locator(".wb-table [role=status]", has_text="<img src=x").wait_for()
+    page.locator(".wb-table [role=status]", has_text="Ticked").wait_for()
+    assert "<img src=x" in cell(page, 0, "origins").inner_text()
     page.get_by_role("button", name="Columns").click()
     assert page.locator(".wb-part img").count() == 0
     assert page.evaluate("() => document.body.dataset.hacked") is None

@@ -39,8 +39,10 @@ export function trialChooser(label, choose) {
     min: "0",
     step: "1",
     "aria-label": `${label}: number of the trial`,
-    onchange: () => /^\d+$/.test(number.value) && choose(Number(number.value)),
+    onchange: () => submit(),
+    onkeydown: (event) => event.key === "Enter" && submit(),
   });
+  const submit = () => /^\d+$/.test(number.value) && choose(Number(number.value));
   const count = element("span", { class: "wb-muted" });
   return {
     element: element("span", { class: "wb-group", role: "group", "aria-label": label }, best, untuned, number, count),
