@@ -19,7 +19,7 @@ from workbench.tuning_database import TuningRecord
 _HALT_S = 0.5
 
 
-_LEAST_BUILD_LIMIT_S = 3.0
+_LEAST_BUILD_LIMIT_S = 1.0
 _UNUSUAL = 20.0
 """A build that takes so many times the median of its task is given up: huge unrolled bodies never win, and hold up the whole round."""
 
