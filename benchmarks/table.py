@@ -47,8 +47,9 @@ of stock's whole wall time; `first` the time until the first trial was stored.
 
 _SELECTIVE = """
 ## Hotspots alone
-The tasks that make 80 % of the time, searched with a third of the trials, against all tasks with all trials. Untuned model, hotspots and all run by
-turns in one process. `share of the gain` is what the hotspots saved of what all saved.
+The tasks that make 80 % of the time (`select --share 0.8`), and 90 %, searched with a third of the trials, against all tasks with all trials. All run
+by turns in one process. `share of the gain` is what the hotspots saved of what all saved. Kernels that are not ticked stay as they are, so the
+share of the time that is covered bounds it: where tuning makes kernels tens of times faster, as of these untuned models, the gain is that share.
 """
 
 _MANY_TRIALS = """
@@ -188,17 +189,19 @@ def _tuning(values: dict[str, Any]) -> Iterable[str]:
 
 
 def _selective(values: dict[str, Any]) -> Iterable[str]:
-    header = ("model", "tasks", "trials", "search (s)", "untuned (ms)", "all tuned (ms)", "hotspots tuned (ms)", "share of the gain")
+    header = ("model", "ticked", "of the time", "trials", "search (s)", "untuned (ms)", "tuned (ms)", "all tuned (ms)", "share of the gain")
     rows = [
         (
             name,
-            f"{run['tasks']['hotspots']} of {run['tasks']['all']}",
-            f"{run['trials']['hotspots']} / {run['trials']['all']}",
-            f"{run['seconds']['hotspots']:.0f} / {run['seconds']['all']:.0f}",
-            *(_milliseconds(run["times_us"][side]) for side in ("untuned", "all", "hotspots")),
-            f"{run['share_of_the_gain']:.1%}",
+            f"{run['arms'][arm]['tasks']} of {run['arms']['all']['tasks']} tasks",
+            f"{run['arms'][arm]['covered']:.1%}",
+            f"{run['arms'][arm]['trials']} of {run['arms']['all']['trials']}",
+            f"{run['arms'][arm]['seconds']:.0f} of {run['arms']['all']['seconds']:.0f}",
+            *(_milliseconds(run["times_us"][side]) for side in ("untuned", arm, "all")),
+            f"{run['share_of_the_gain'][arm]:.1%}",
         )
         for name, run in values["figures"].items()
+        for arm in run["share_of_the_gain"]
     ]
     return _SELECTIVE, _table(header, rows), _origin(values)
 
