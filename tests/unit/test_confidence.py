@@ -159,3 +159,9 @@ def test_nothing_is_hopeless_before_there_is_a_best() -> None:
     assert not is_hopeless(1e9, best=None)
     assert is_hopeless(1.26, best=1.0)
     assert not is_hopeless(1.25, best=1.0)
+
+
+def test_a_verdict_on_very_short_times_shows_their_digits() -> None:
+    before, after = [0.042, 0.0421, 0.0419], [0.0107, 0.0107, 0.0107]
+    assert compare(before, after).text.endswith("as fast: 0.042 to 0.011 us")
+    assert compare(after[:1], before[:1]).text.startswith("0.25x as fast (0.011 to 0.042 us)")

@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from workbench.records.number import microseconds
+
 _NOTCH = 1.57
 """Half-width of the notch of McGill, Tukey and Larsen (1978), in IQR / sqrt(n): about a 95 % interval of the median."""
 
@@ -115,16 +117,17 @@ def compare(before: Sequence[float], after: Sequence[float]) -> Verdict:
     """
     first, second = spread(before), spread(after)
     ratio = first.median / second.median
+    figures = f"{microseconds(first.median, decimals=1)} to {microseconds(second.median, decimals=1)} us"
     if math.isinf(first.half_width) and min(before) > CLEARLY * max(after):
         times = "once" if len(before) == 1 else f"{len(before)} times"
-        text = f"{ratio:.2f}x as fast: {first.median:,.1f} to {second.median:,.1f} us, the slow one measured {times}"
+        text = f"{ratio:.2f}x as fast: {figures}, the slow one measured {times}"
         return Verdict(faster=True, ratio=ratio, ratio_error=None, text=text)
     if math.isinf(first.half_width) or math.isinf(second.half_width):
-        text = f"{ratio:.2f}x as fast ({first.median:,.1f} to {second.median:,.1f} us), measured too few times to know the noise"
+        text = f"{ratio:.2f}x as fast ({figures}), measured too few times to know the noise"
         return Verdict(faster=False, ratio=ratio, ratio_error=None, text=text)
     noise = math.hypot(first.half_width, second.half_width)
     error = ratio * math.hypot(first.half_width / first.median, second.half_width / second.median)
-    figures = f"{first.median:,.1f} to {second.median:,.1f} us{_unrest(first, second)}"
+    figures += _unrest(first, second)
     if first.median - second.median > noise or _ranks_below(before, after):
         least = _least_ratio(before, after)
         gain = f"{ratio:.2f}x +- {error:.2f}" if error <= _VAGUE * ratio or least is None else f"at least {least:.2f}x"
