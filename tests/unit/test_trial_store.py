@@ -103,6 +103,17 @@ def test_trials_are_read_by_cursor_across_tasks(session: SessionDirectory) -> No
         assert store.trials.since(10**9) == []
 
 
+def test_the_last_cursor_parts_earlier_trials_from_later_ones(session: SessionDirectory) -> None:
+    with session.store() as store:
+        assert (store.trials.last(), store.trials.all(until=0)) == (0, [])
+        fill(store, 3)
+        last = store.trials.last()
+        fill(store, 2, "dense-2")
+        assert [(stored.trial.task, stored.trial.number) for stored in store.trials.all(until=last)] == [("conv2d-1", number) for number in range(3)]
+        assert [stored.trial.task for stored in store.trials.since(last)] == ["dense-2"] * 2
+        assert store.trials.all(until=store.trials.last()) == store.trials.all()
+
+
 def test_counts_leave_out_what_was_not_measured(session: SessionDirectory) -> None:
     with session.store() as store:
         assert (store.trials.count(), store.trials.count(["conv2d-1"]), store.trials.count_recordable()) == (0, 0, 0)

@@ -53,9 +53,15 @@ class TrialTable:
         """Trials stored after a cursor, oldest first."""
         return self._trials("SELECT trial, record FROM trials WHERE trial > ? ORDER BY trial LIMIT ?", (cursor, limit))
 
-    def all(self) -> list[StoredTrial]:
-        """All trials of the session, oldest first."""
-        return self._trials("SELECT trial, record FROM trials ORDER BY trial", ())
+    def all(self, *, until: int | None = None) -> list[StoredTrial]:
+        """All trials of the session, or those up to a cursor, oldest first."""
+        return self._trials("SELECT trial, record FROM trials WHERE ? IS NULL OR trial <= ? ORDER BY trial", (until, until))
+
+    def last(self) -> int:
+        """The cursor of the newest trial; 0 if there is none."""
+        with self._reading():
+            found = self._rows("SELECT coalesce(max(trial), 0) FROM trials", ())
+            return int(found[0][0]) if found else 0
 
     def of_task(self, task: str) -> list[Trial]:
         """All trials of a task, oldest first."""
