@@ -15,7 +15,7 @@ from workbench.records.command import DONE, PENDING
 from workbench.records.command import FAILED as REFUSED
 from workbench.records.trial import RUN_ERROR
 from workbench.records.tuning import DROPPED, FAILED, FINISHED, STOPPED
-from workbench.search.control import Control
+from workbench.search.control import ADDRESSEE, Control
 from workbench.search.limits import check_request
 from workbench.session import SessionDirectory
 from workbench.worker.tuning import refuse_control
@@ -368,7 +368,7 @@ def test_commands_that_were_taken_and_not_done_are_refused(rig: Rig) -> None:
         store.take_command()
         control = Control(store, search, front_gone=lambda: False)
         assert list(control.commands()) == []
-        numbers = [store.add_command(kind, {}) for kind in ("pause", "stop", "profile", "add")]
+        numbers = [store.add_command(kind, {ADDRESSEE: search}) for kind in ("pause", "stop", "profile", "add")]
         control.answer(next(control.commands()), lambda command: None)
         control.refuse_rest()
         assert [store.command(number).state for number in numbers] == [DONE, REFUSED, PENDING, REFUSED]
@@ -377,6 +377,43 @@ def test_commands_that_were_taken_and_not_done_are_refused(rig: Rig) -> None:
         store.cancel_command(search)
         assert list(control.commands()) == []
         assert control.cancelled
+
+
+# whom a command is meant for
+
+
+@pytest.mark.parametrize(
+    ("meant", "words"),
+    [
+        *((number, "has ended; another one runs") for number in (-1, 0)),
+        (1_000_000, "has not begun; another one runs"),
+        *((value, "does not say which search") for value in (None, True, "1", 1.0, [], {})),
+    ],
+)
+@pytest.mark.parametrize("kind", ["stop", "pause", "budget", "drop", "add", "resume"])
+def test_a_search_obeys_no_command_that_is_meant_for_another_one(rig: Rig, kind: str, meant: Any, words: str) -> None:
+    front = Front(rig)
+    arguments = {"task": front.task("conv2d")} if kind in {"drop", "add"} else {"per_task": 3} if kind == "budget" else {}
+    front.at("conv2d/2", kind, **{ADDRESSEE: meant}, **arguments)
+    result = rig.search("conv2d", per_task=6)
+    assert front.states() == [REFUSED]
+    assert words in front.refusal()
+    assert (result["trials"], result["stopped_because"]) == (6, "all tasks have ended")
+
+
+def test_a_command_for_a_search_that_has_ended_does_not_hit_the_next_one(rig: Rig) -> None:
+    rig.search("conv2d", per_task=3)
+    ended = rig.command
+    front = Front(rig).at("dense/2", "stop", **{ADDRESSEE: ended})
+    assert rig.search("dense", per_task=6)["trials"] == 9
+    assert front.states() == [REFUSED]
+
+
+def test_a_late_command_that_nobody_took_is_refused_by_the_next_search(rig: Rig) -> None:
+    rig.search("conv2d", per_task=3)
+    late = rig.tell("stop")
+    assert rig.search("dense", per_task=6)["trials"] == 9
+    assert rig.answer(late).state == REFUSED
 
 
 # the end at once

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
+import os
 import sqlite3
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ import pytest
 
 from tests.unit.search_fakes import RIGHT, TARGET, WRONG, Bench, FakeTaskSearch, Rig, look_for_commands_always, trace_of
 from workbench.engines.search_protocol import Artifact, Candidate, Experience, Failed, Measured
-from workbench.errors import Interrupted
+from workbench.errors import Interrupted, SessionError
 from workbench.records.trial import BUILD_ERROR, OK, RUN_ERROR, MeasureOptions
 from workbench.records.tuning import FINISHED, STOPPED
 from workbench.search.recorder import RECORD_ERROR, Recorder
@@ -238,6 +241,43 @@ def test_records_that_are_complete_are_not_read(rig: Rig, monkeypatch: pytest.Mo
     assert len(records(rig)) == 7
 
 
+def a_file(folder: Path, stack: contextlib.ExitStack) -> None:
+    folder.write_text("")
+
+
+def linked_files(folder: Path, stack: contextlib.ExitStack) -> None:
+    folder.mkdir()
+    (folder / RECORD_FILE).symlink_to(folder / "elsewhere")
+
+
+def held_by_another(folder: Path, stack: contextlib.ExitStack) -> None:
+    folder.mkdir()
+    descriptor = os.open(folder, os.O_RDONLY)
+    stack.callback(os.close, descriptor)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+@pytest.mark.parametrize("spoil", [a_file, linked_files, held_by_another])
+def test_the_sessions_own_records_that_cannot_be_used_are_to_be_moved_away(rig: Rig, spoil: Callable[[Path, contextlib.ExitStack], None]) -> None:
+    folder = rig.directory.path / "records"
+    with contextlib.ExitStack() as stack:
+        spoil(folder, stack)
+        with pytest.raises(SessionError, match="session's own records cannot be used") as refused:
+            rig.search("conv2d", per_task=5)
+    assert "move it away: the next search writes it again" in refused.value.remedy
+    assert "Give a folder" not in str(refused.value)
+    folder.rename(folder.with_name("away"))
+    rig.search("conv2d", per_task=5)
+    assert len(records(rig)) == 4
+
+
+def test_records_that_were_moved_away_are_written_again(rig: Rig) -> None:
+    rig.search("conv2d", per_task=5)
+    (rig.directory.path / "records").rename(rig.directory.path / "away")
+    rig.search("conv2d", per_task=6, resume=True)
+    assert sorted(tile for tile, _ in records(rig)) == [1, 2, 3, 4, 5]
+
+
 @pytest.mark.parametrize("trace", ["{", "[[], []]x", json.dumps([[], [["a\x01"]]]), "[NaN]"])
 def test_a_trial_that_stock_tvm_could_not_read_stays_in_the_store_and_is_told_of(rig: Rig, trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = trace_of
@@ -249,6 +289,7 @@ def test_a_trial_that_stock_tvm_could_not_read_stays_in_the_store_and_is_told_of
     task = rig.search("conv2d", per_task=4)["tasks"]["conv2d"]
     assert [trial.status for trial in rig.trials("conv2d")] == [OK] * 4
     assert task.first_errors[RECORD_ERROR].startswith("Trial 2: A record cannot be kept in the database")
+    assert task.first_errors[RECORD_ERROR].endswith("The session keeps it.")
     assert [tile for tile, _ in records(rig)] == [1, 3]
 
 

@@ -9,9 +9,10 @@ from workbench.errors import SelectionError
 from workbench.escaping import plain
 from workbench.records.profile import Task
 from workbench.records.selection import SelectedTask
-from workbench.records.tuning import DROPPED, FAILED, FINISHED, SEARCHING, STOPPED, WAITING, TaskProgress, TuneRequest
+from workbench.records.tuning import DROPPED, FAILED, FINISHED, SEARCHING, STOPPED, WAITING, DryRun, TaskProgress, TuneRequest
 from workbench.search.gain import is_flat, most_promising
 from workbench.search.producer import Round
+from workbench.search.resuming import check_schedule, chosen_space
 from workbench.search.task_run import TaskRun
 
 STOPPED_BY_USER = "stopped by the user"
@@ -108,8 +109,7 @@ class Agenda:
             return ""  # its baseline comes first; of one that was finished before, not even that
         progress, budget = run.progress, self.budget
         if self._request.dry_run is not None:
-            done = run.tried >= self._request.dry_run
-            return f"{self._request.dry_run} candidates were built and checked, none was measured" if done else ""
+            return _said_of_dry_run(progress.dry_run) if run.tried >= self._request.dry_run else ""
         limit = self._limit(run)
         if limit is not None and progress.trials >= limit:
             return f"its budget of {limit} trials is used up"
@@ -136,6 +136,7 @@ class Agenda:
 
         Raises:
             SelectionError: There is no such task, or it cannot be tuned.
+            SessionError: It was searched with a schedule function that is not given again.
         """
         task = self._tasks.get(item.task)
         if task is None:
@@ -204,9 +205,14 @@ class Agenda:
 
     def _first_progress(self, task: Task) -> TaskProgress:
         """How far a task is when it joins: as far as earlier searches came, whose times may not be comparable."""
-        progress = self._earlier(task.task) or TaskProgress(task.task, task.name, task.weight, conditions=self._conditions)
+        request, earlier = self._request, self._earlier(task.task)
+        check_schedule(request, earlier)
+        progress = earlier or TaskProgress(task.task, task.name, task.weight, conditions=self._conditions)
         errors = {kind: text for kind, text in progress.first_errors.items() if kind in progress.errors}
-        progress = replace(progress, name=task.name, weight=task.weight, first_errors=errors)
+        progress = replace(progress, name=task.name, weight=task.weight, first_errors=errors, dry_run=None if request.dry_run is None else DryRun())
+        if request.dry_run is None:
+            space = "" if request.schedule else chosen_space(request, earlier)
+            progress = replace(progress, space=space, schedule=request.schedule)
         if progress.conditions == self._conditions:
             return progress
         return replace(progress, conditions=self._conditions, baseline_us=None, best=None, best_us=None, final=None)
@@ -220,3 +226,8 @@ class Agenda:
         if self.budget.trials is None or self._request.dry_run is not None:
             return self._request.batch
         return self.budget.trials - self.trials - sum(round_.count for round_ in pending)
+
+
+def _said_of_dry_run(counts: DryRun | None) -> str:
+    known = counts or DryRun()
+    return f"{known.candidates} candidates: {known.built} built, {known.checked} checked, none measured"

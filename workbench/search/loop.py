@@ -65,7 +65,7 @@ class Search:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._request = request
-        self._producer = Producer(prepare, evaluator)
+        self._producer = Producer(prepare, evaluator, build_timeout_s=request.measure.build_timeout_s)
         self._evaluator = evaluator
         self._recorder = recorder
         self._known = known
@@ -106,6 +106,10 @@ class Search:
             "stopped_because": agenda.stopping,
             "tasks": [run.progress.to_dict() for run in agenda.runs.values()],
         }
+
+    def inherited(self) -> list[TuningRecord]:
+        """The records of other searches that gave schedules to this one, once for each schedule."""
+        return [record for run in self._agenda.runs.values() for record in run.inherited]
 
     def _check_sense(self) -> None:
         """Raise what all tasks refused alike, for instance a search space that there is not."""
@@ -195,6 +199,8 @@ class Search:
         self._recorder.catch_up(run, round_.known)
         if run.search is not None:
             run.progress = replace(run.progress, space_size=run.search.space_size)
+            if run.progress.dry_run is not None:
+                run.progress = replace(run.progress, dry_run=replace(run.progress.dry_run, rejected=run.search.rejected))
         if not run.has_reference:
             run.is_begun = False  # whoever takes the task up again begins anew
         elif run.is_open and not (round_.is_first or round_.candidates or round_.halt.is_set()):

@@ -13,10 +13,22 @@ from dataclasses import dataclass, field, replace
 
 from workbench.engines.search_protocol import Artifact, Candidate, Experience, Failed, Measured, Outcome, TaskSearch
 from workbench.records.profile import Task
-from workbench.records.trial import OK, RUN_ERROR, UNMEASURED, WRONG_RESULT, Check, MeasureOptions, Trial
-from workbench.records.tuning import ENDED, TaskProgress
+from workbench.records.trial import (
+    BUILD_ERROR,
+    BUILD_TIMEOUT,
+    OK,
+    REJECTED,
+    RUN_ERROR,
+    UNMEASURED,
+    WRONG_RESULT,
+    Check,
+    MeasureOptions,
+    Trial,
+)
+from workbench.records.tuning import ENDED, DryRun, TaskProgress
 from workbench.search.error_text import shortened
 from workbench.search.gain import Prospect
+from workbench.tuning_database import TuningRecord
 
 _ABSURD_US = 1e9  # longer than any timeout
 
@@ -40,6 +52,7 @@ class TaskRun:
         tried: Candidates of this search, the baseline not counted.
         builds_s: Seconds that the last builds took; the producer alone touches it.
         unlearned: What became of candidates and the search was not told yet; the one thing that both threads touch.
+        inherited: Records of other searches that gave schedules to be tried first; set by the producer, as `search` is.
         leftover: Candidates that were proposed and not measured, since their round was cut short; they come first in the next one.
     """
 
@@ -57,6 +70,7 @@ class TaskRun:
     tried: int = 0
     builds_s: list[float] = field(default_factory=list)
     unlearned: queue.SimpleQueue[Outcome] = field(default_factory=queue.SimpleQueue)
+    inherited: tuple[TuningRecord, ...] = ()
     leftover: list[Candidate] = field(default_factory=list)
 
     @property
@@ -109,6 +123,8 @@ class TaskRun:
         self._note(trial)
         self.next_number = trial.number + 1
         progress = replace(self.progress, trials=self.progress.trials + (trial.status != UNMEASURED))
+        if progress.dry_run is not None and trial.origin != "baseline":
+            progress = replace(progress, dry_run=_counted(progress.dry_run, trial))
         if trial.status not in {OK, UNMEASURED}:
             errors = {**progress.errors, trial.status: progress.errors.get(trial.status, 0) + 1}
             progress = replace(progress, errors=errors, first_errors={trial.status: trial.error, **progress.first_errors})
@@ -159,6 +175,20 @@ class TaskRun:
         if self.times:
             best = min(trial.time_us if trial.time_us is not None else math.inf, self.history_us[-1] if self.history_us else math.inf)
             self.history_us.append(best)
+
+
+def _counted(counts: DryRun, trial: Trial) -> DryRun:
+    """The counts of a dry run with one candidate more."""
+    failures = dict(counts.failures)
+    if trial.status not in {OK, UNMEASURED}:
+        failures[trial.status] = failures.get(trial.status, 0) + 1
+    return replace(
+        counts,
+        candidates=counts.candidates + 1,
+        built=counts.built + (trial.status not in {BUILD_ERROR, BUILD_TIMEOUT, REJECTED}),
+        checked=counts.checked + (trial.check is not None and trial.check.passed),
+        failures=failures,
+    )
 
 
 def make_sense(times_us: Sequence[float]) -> bool:

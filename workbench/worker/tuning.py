@@ -6,7 +6,6 @@ import contextlib
 import datetime as dt
 import hashlib
 import json
-from pathlib import Path
 from typing import Any
 
 from workbench.engines.protocol import Engine
@@ -21,10 +20,10 @@ from workbench.search.control import Control
 from workbench.search.limits import check_request
 from workbench.search.loop import Search
 from workbench.search.recorder import Recorder
-from workbench.session import RECORDS
+from workbench.search.resuming import check_schedule, chosen_space
 from workbench.store import Store
-from workbench.tuning_database import TuningRecord, for_target, merge, read_database
 from workbench.worker.context import JobContext
+from workbench.worker.transferring import Transfer
 from workbench.workloads import load_schedule
 
 
@@ -38,7 +37,7 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
         trust: True if the user's own schedule function may run, and recorded schedules may bring code of their own.
 
     Returns:
-        As `workbench.search.loop.Search.run`.
+        As `workbench.search.loop.Search.run`, and ``transfer``: what each source of records gave.
 
     Raises:
         InputError: The request makes no sense, or names tasks or a space that there are not.
@@ -55,10 +54,17 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
         raise SessionError("The session has no profile yet.", "Profile the model first.")
     target = context.target()
     _check_fresh(store, request)
+    earlier = {progress.task: progress for progress in store.trials.progress()}
+    for item in request.tasks:
+        check_schedule(request, earlier.get(item.task))
+    spaces = {task.task: chosen_space(request, earlier.get(task.task)) for task in profile.tasks}
+    transfer = Transfer(request.transfer, target)
     if target.kind == "llvm" and request.measure.device:
         raise TargetError(f"A processor has no device {request.measure.device}.", "Leave --device out.")
     conditions = _conditions(engine, target, request, threads=profiled.threads)
-    store.update_manifest({"search": {"request": request.to_dict(), "conditions": conditions, "started_at": _now()}, "last_stop": None})
+    # With command and cursor a front knows which trials are those of its own search.
+    begun = {"command": context.command, "after_trial": store.trials.last(), "started_at": _now()}
+    store.update_manifest({"search": {"request": request.to_dict(), "conditions": conditions, **begun}, "last_stop": None})
     with directory.scratch(context.command) as scratch, contextlib.ExitStack() as stack:
         evaluator = engine.evaluator(request.measure, scratch=scratch, builders=request.builders, seed=request.seed)
         stack.callback(evaluator.close)
@@ -70,19 +76,24 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
             request,
             tasks={task.task: task for task in profile.tasks},
             prepare=lambda task: engine.search_task(
-                task.name, space=request.space, seed=_seed(request.seed, task.task), schedule=schedule, device=request.measure.device, trust=trust
+                task.name,
+                space=spaces[task.task],
+                seed=_seed(request.seed, task.task),
+                schedule=schedule,
+                device=request.measure.device,
+                trust=trust,
             ),
             evaluator=evaluator,
             recorder=recorder,
             known=lambda task: [Experience(trial, trace) for trial, trace in store.trials.with_traces(task)],
             earlier=store.trials.progress_of,
-            transferred=_transferred(request, target),
+            transferred=transfer.records,
             control=Control(store, context.command, front_gone=context.front_gone),
             conditions=conditions,
             earlier_trials=_count(store, profile),
             on_progress=context.on_progress,
         )
-        result = search.run()
+        result = {**search.run(), "transfer": transfer.summary(search.inherited())}
     store.update_manifest({"last_stop": {"command": "tune", "cause": result["stopped_because"]}})
     return result
 
@@ -102,15 +113,6 @@ def _check_fresh(store: Store, request: TuneRequest) -> None:
 
 def _count(store: Store, profile: Profile) -> int:
     return store.trials.count([task.task for task in profile.tasks])
-
-
-def _transferred(request: TuneRequest, target: TargetSpec) -> tuple[TuningRecord, ...]:
-    """Records of other sessions and databases for the same target."""
-    databases = []
-    for text in request.transfer:
-        path = Path(text)
-        databases.append(read_database(path / RECORDS if (path / RECORDS).is_dir() else path))
-    return for_target(merge(databases), target.options).records if databases else ()
 
 
 def _conditions(engine: Engine, target: TargetSpec, request: TuneRequest, *, threads: int) -> str:
