@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import workbench
+from workbench.analysis.forecast import model_forecast_us
 from workbench.api.profile import SessionProfile
 from workbench.api.search import Search
 from workbench.api.winner import winner
@@ -22,6 +24,8 @@ from workbench.session import SessionDirectory
 
 SELECTION = Selection("net", "cpu", (SelectedTask("conv2d-1", "conv2d"),), (0,), "top 1")
 REQUEST = TuneRequest(SELECTION.tasks)
+NUMBER = 7
+PENDING = Pending("tune", {}, number=NUMBER)
 TIMES_US = [100.0, None, 40.0, 60.0]
 
 
@@ -63,6 +67,7 @@ class StandIn:
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
         self.told: list[tuple[str, dict[str, Any]]] = []
+        self.behind = ""
         self.cancelled = 0
 
     def poll(self, pending: Pending, *, on_event: Any = None) -> Any:
@@ -74,12 +79,15 @@ class StandIn:
     def tell(self, kind: str, arguments: dict[str, Any]) -> None:
         self.told.append((kind, arguments))
 
+    def waits_behind(self, pending: Pending) -> str:
+        return self.behind
+
     def cancel(self, pending: Pending) -> None:
         self.cancelled += 1
 
 
 def search(directory: SessionDirectory, worker: StandIn) -> Search:
-    return Search(directory, worker, REQUEST, Pending("tune", {}))  # type: ignore[arg-type]
+    return Search(directory, worker, REQUEST, PENDING)  # type: ignore[arg-type]
 
 
 # a running or finished search
@@ -144,7 +152,72 @@ def test_steering_is_told_to_the_worker(searched: SessionDirectory) -> None:
     handle.set_budget(trials=9)
     handle.stop()
     assert [kind for kind, _ in worker.told] == ["pause", "resume", "drop", "budget", "stop"]
-    assert worker.told[3][1] == {"trials": 9}
+    assert worker.told[3][1] == {"search": NUMBER, "trials": 9}
+    assert {arguments["search"] for _, arguments in worker.told} == {NUMBER}
+
+
+def test_a_search_that_has_ended_is_not_steered(searched: SessionDirectory) -> None:
+    for worker in (StandIn({"tasks": []}), StandIn(EnvironmentFault("The device is lost."))):
+        handle = search(searched, worker)
+        for act in (handle.stop, handle.pause, lambda handle=handle: handle.drop("conv2d-1")):
+            with pytest.raises(SessionError, match="has ended"):
+                act()
+        assert worker.told == []
+
+
+def test_stopping_a_search_whose_turn_has_not_come_cancels_it_alone(searched: SessionDirectory) -> None:
+    worker = StandIn(None)
+    worker.behind = "tune"
+    search(searched, worker).stop()
+    assert (worker.cancelled, worker.told) == (1, [])
+
+
+def begin(directory: SessionDirectory, *, command: Any = 7, after: Any = 2) -> None:
+    with directory.store() as store:
+        store.update_manifest({"search": {"command": command, "after_trial": after}})
+
+
+def test_a_search_knows_which_trials_are_its_own(searched: SessionDirectory) -> None:
+    handle = search(searched, StandIn(None))
+    assert handle.begun_after() is None
+    begin(searched, command=NUMBER - 1)
+    assert handle.begun_after() is None
+    for damaged in ([], "x", {"command": NUMBER}, {"command": NUMBER, "after_trial": "2"}):
+        with searched.store() as store:
+            store.update_manifest({"search": damaged})
+        assert handle.begun_after() is None
+    begin(searched)
+    assert handle.begun_after() == 2
+    assert [trial.number for trial in handle.trials(since=2)[0]] == [2, 3]
+    begin(searched, command=NUMBER + 1, after=4)  # the next search
+    assert handle.begun_after() == 2
+
+
+def test_a_search_is_told_as_far_as_it_is_and_after_it_was_stopped(searched: SessionDirectory) -> None:
+    with searched.store() as store:
+        profile = store.profile()
+        assert profile is not None
+        task = profile.tasks[0]
+        progress = TaskProgress(task.task, task.name, task.weight, trials=4, baseline_us=10.0, best_us=5.0)
+        store.trials.set_progress(progress)
+    handle = Search(searched, StandIn(None, Interrupted("Stopped.")), replace(REQUEST, tasks=(SelectedTask(task.task, task.name),)), PENDING)  # type: ignore[arg-type]
+    values = handle.so_far()
+    assert (values["trials"], values["stopped_because"], values["transfer"]) == (4, "", None)
+    assert [(item["task"], item["baseline_us"], item["best_us"]) for item in values["tasks"]] == [(task.task, 10.0, 5.0)]
+    assert values["model_us"] == profile.total_us
+    assert values["forecast_us"] == model_forecast_us(profile, [progress])
+    assert handle.so_far()["stopped_because"] == "stopped by the user"
+    assert json.loads(json.dumps(values)) == values
+
+
+def test_the_result_is_that_of_the_worker_with_the_forecast_of_the_model(searched: SessionDirectory) -> None:
+    transfer = [{"source": "a", "records": 1, "bad_lines": 0, "for_target": 1, "schedules": 1}]
+    answer = {"trials": 4, "seconds": 1.5, "stopped_because": "all tasks have ended", "tasks": [], "transfer": transfer}
+    with searched.store() as store:
+        profile = store.profile()
+    assert profile is not None
+    handle = search(searched, StandIn(answer))
+    assert handle.result() == handle.so_far() == {**answer, "model_us": profile.total_us, "forecast_us": profile.total_us}
 
 
 def test_a_limit_that_is_not_named_is_not_told_and_so_stays(searched: SessionDirectory) -> None:
@@ -152,7 +225,8 @@ def test_a_limit_that_is_not_named_is_not_told_and_so_stays(searched: SessionDir
     handle = search(searched, worker)
     handle.set_task_budget("conv2d-1", trials=9)
     handle.set_task_budget("conv2d-1", seconds=None)
-    assert worker.told == [("budget", {"task": "conv2d-1", "trials": 9}), ("budget", {"task": "conv2d-1", "seconds": None})]
+    told = [{"search": NUMBER, "task": "conv2d-1", "trials": 9}, {"search": NUMBER, "task": "conv2d-1", "seconds": None}]
+    assert worker.told == [("budget", arguments) for arguments in told]
 
 
 # which trial is the one to use

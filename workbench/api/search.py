@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from workbench.analysis.forecast import model_forecast_us
 from workbench.api.trial_frame import trial_frame
-from workbench.errors import InternalError, Interrupted
+from workbench.errors import InternalError, Interrupted, SessionError
 from workbench.kernel import OnEvent, Pending, WorkerProcess
 from workbench.records.trial import Trial
 from workbench.records.tuning import TaskProgress, TuneRequest
+from workbench.search.control import ADDRESSEE
 from workbench.session import SessionDirectory
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ class Search:
         self._pending = pending
         self._answer: dict[str, Any] | None = None
         self._error: BaseException | None = None
+        self._since = time.monotonic()
+        self._begun_after: int | None = None
         self.request = request
 
     @property
@@ -62,7 +66,7 @@ class Search:
                 time.sleep(_POLL_S)
         except KeyboardInterrupt:
             self.cancel()
-            raise Interrupted("Stopped.", "What was measured is saved: go on with resume=True (--resume).") from None
+            raise Interrupted("Stopped.", "What was measured is saved: go on with resume=True.") from None
         return self.progress()
 
     def result(self) -> dict[str, Any]:
@@ -70,11 +74,41 @@ class Search:
         self.wait()
         if self._answer is None:
             raise InternalError("The search ended without an answer.")
-        return summary(self._answer)
+        return self._summary(self._answer)
+
+    def so_far(self) -> dict[str, Any]:
+        """The same as far as the search is, also of one that was stopped before its end; ``transfer`` is known at the end alone."""
+        if (answer := self._poll(None)) is not None:
+            return self._summary(answer)
+        wanted = {item.task for item in self.request.tasks}
+        with self._directory.store() as store:
+            tasks = [progress.to_dict() for progress in store.trials.progress() if progress.task in wanted]
+            trials = store.trials.count()
+        because = "stopped by the user" if isinstance(self._error, Interrupted) else ""
+        values = {"trials": trials, "seconds": time.monotonic() - self._since, "stopped_because": because, "transfer": None, "tasks": tasks}
+        return self._summary(values)
+
+    def begun_after(self) -> int | None:
+        """The cursor of the last trial that is none of this search's; None before it has begun.
+
+        Before that, the worker may be at another front's search in the same session, whose trials and progress are not this one's.
+        """
+        if self._begun_after is None:
+            with self._directory.store() as store:
+                found = store.manifest().get("search")
+            if isinstance(found, dict) and found.get("command") == self._pending.number and isinstance(found.get("after_trial"), int):
+                self._begun_after, self._since = found["after_trial"], time.monotonic()
+        return self._begun_after
 
     def stop(self) -> None:
-        """End the search in order: what is being measured is finished, and the winners are named."""
-        self._tell("stop")
+        """End the search in order: what is being measured is finished, and the winners are named.
+
+        One that has not begun, since the worker is at another front's work, is cancelled.
+        """
+        if self._worker.waits_behind(self._pending):
+            self.cancel()
+        else:
+            self._tell("stop")
 
     def cancel(self) -> None:
         """End the search at once, within 5 s; what was measured is stored, winners are not named."""
@@ -124,7 +158,17 @@ class Search:
             return trial_frame(stored.trial for stored in store.trials.all())
 
     def _tell(self, kind: str, **arguments: Any) -> None:
-        self._worker.tell(kind, arguments)
+        """Give a command that is meant for this search and no other: a worker may be at a later one of another front's."""
+        if self._poll(None) is not None or self._error is not None:
+            raise SessionError("The search has ended.", "Start it again with resume=True.")
+        self._worker.tell(kind, {**arguments, ADDRESSEE: self._pending.number})
+
+    def _summary(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """A search as in ``tune --json``, with what it makes of the whole model."""
+        with self._directory.store() as store:
+            profile, progress = store.profile(), store.trials.progress()
+        forecast_us = None if profile is None else model_forecast_us(profile, progress)
+        return {**summary(answer), "model_us": None if forecast_us is None or profile is None else profile.total_us, "forecast_us": forecast_us}
 
     def _poll(self, on_event: OnEvent | None) -> dict[str, Any] | None:
         if self._answer is None and self._error is None:
@@ -142,6 +186,7 @@ def summary(answer: dict[str, Any]) -> dict[str, Any]:
         "trials": answer["trials"],
         "seconds": answer["seconds"],
         "stopped_because": answer["stopped_because"],
+        "transfer": answer.get("transfer"),
         "tasks": [task_summary(task) for task in tasks],
     }
 
@@ -167,4 +212,5 @@ def task_summary(task: TaskProgress) -> dict[str, Any]:
         "stopped_because": task.stopped_because,
         "space_size": task.space_size,
         "seconds": task.seconds,
+        "dry_run": None if task.dry_run is None else {**task.dry_run.to_dict(), "unchecked": task.dry_run.unchecked},
     }

@@ -90,7 +90,7 @@ class SearchTask:
         resume: bool = False,
         flat_after: int | None = SearchBudget.flat_after,
         dry_run: int | None = None,
-        space: str = "default",
+        space: str = "",
         builders: int | None = None,
         transfer: str | Path | Iterable[str | Path] = (),
     ) -> Search:
@@ -103,7 +103,7 @@ class SearchTask:
             resume: Go on where an earlier search ended.
             flat_after: End when so many trials brought no gain of 1 %; None never ends it so.
             dry_run: Generate, build and check so many candidates without measuring: works for a GPU that is not here.
-            space: Search space, e.g. ``default`` or ``tensorcore``.
+            space: Search space, e.g. ``default`` or ``tensorcore``; empty for that of the search which is resumed, or else ``default``.
             builders: Processes that build; None takes one for each physical core.
             transfer: Session directories or MetaSchedule databases of the same target, whose schedules are tried first.
 

@@ -125,7 +125,7 @@ class Session:
         seed: int = 0,
         resume: bool = False,
         dry_run: int | None = None,
-        space: str = "default",
+        space: str = "",
         schedule: str = "",
         measure: MeasureOptions | None = None,
         builders: int | None = None,
@@ -142,8 +142,10 @@ class Session:
             seed: Seed of candidates and of random inputs.
             resume: Go on where earlier searches of these tasks ended.
             dry_run: Generate, build and check so many candidates of each task, without measuring.
-            space: Search space, e.g. ``default`` or ``tensorcore``.
-            schedule: A user's own schedule function as ``module:function``; the session has to be opened with trust.
+            space: Search space, e.g. ``default`` or ``tensorcore``; empty for that of the search which is resumed, or else ``default``.
+            schedule: A schedule function of your own as ``module:function``; the session has to be opened with trust. It is called with a
+                ``tvm.s_tir.Schedule`` of each kernel, schedules in place or returns one or several schedules, and its ``sample_*`` calls are the
+                decisions of the search. A task that was searched with one is resumed with one, or with a `space`.
             measure: How to measure.
             builders: Processes that build; None takes one for each physical core.
             transfer: Session directories or MetaSchedule databases of the same target, whose schedules are tried first.
