@@ -137,6 +137,8 @@ class WorkerProcess:
             if command.state in FINAL_STATES:
                 return answer_of(command)
             if not self._is_alive(store, pending.number):
+                if store.command(pending.number).state in FINAL_STATES:
+                    return None  # another front's worker has answered just now, and ended
                 pending.starts += 1
                 if pending.starts > _MOST_STARTS:
                     raise WorkerDied("The worker ends again and again before it answers.", _DOCTOR)

@@ -15,6 +15,7 @@ from workbench.errors import InputError, SessionError
 from workbench.escaping import plain
 from workbench.records.trial import OK, MeasureOptions, Trial
 from workbench.records.tuning import TaskProgress
+from workbench.regular_files import reader
 from workbench.search.task_run import TaskRun
 from workbench.store import Store
 from workbench.tuning_database import RECORD_FILE, DatabaseWriter, read_database
@@ -152,5 +153,5 @@ def _digest(text: str) -> bytes:
 
 
 def _lines(path: Path) -> int:
-    with path.open("rb") as file:
+    with reader(path) as file:
         return sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
