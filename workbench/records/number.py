@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import math
 import numbers
+import operator
+from typing import Any
 
 _MOST_DECIMALS = 8
 _LARGEST_PLAIN = 1e12
 
 
-def whole(value: object) -> int | None:
+def whole(value: Any) -> int | None:
     """The value as a whole number; None if it is none."""
-    return None if isinstance(value, bool) or not isinstance(value, numbers.Integral) else int(value)
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 def real(value: object) -> float | None:
