@@ -93,10 +93,8 @@ class WorkerState:
 
     Attributes:
         pid: Its process.
-        time_s: Unix time since when it is so.
         phase: ``starting`` or ``ready``.
     """
 
     pid: int
-    time_s: float
     phase: str

@@ -305,8 +305,8 @@ class Store:
     def worker(self) -> WorkerState | None:
         """What the worker said last of itself; None if it ended in order."""
         with self._reading():
-            found = self._sql.execute("SELECT pid, time_s, phase FROM worker").fetchone()
-            return None if found is None else decode(WorkerState, {"pid": found[0], "time_s": found[1], "phase": found[2]})
+            found = self._sql.execute("SELECT pid, phase FROM worker").fetchone()
+            return None if found is None else decode(WorkerState, {"pid": found[0], "phase": found[1]})
 
     def clear_worker(self) -> None:
         """Show that the worker has ended."""
