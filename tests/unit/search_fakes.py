@@ -13,12 +13,14 @@ from typing import Any
 from workbench.engines import search_protocol
 from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed, Measured, TaskSearch
 from workbench.records.command import Command
+from workbench.records.conditions import Differences, unknown_differences
 from workbench.records.profile import Task
 from workbench.records.selection import SelectedTask
 from workbench.records.trial import Check, MeasureOptions, Trial
 from workbench.records.tuning import SearchBudget, TaskProgress, TuneRequest
 from workbench.search import control as control_module
 from workbench.search.control import ADDRESSEE, Control
+from workbench.search.history import History
 from workbench.search.loop import Search
 from workbench.search.recorder import Recorder
 from workbench.session import SessionDirectory
@@ -264,6 +266,7 @@ class Rig:
         scratch: Where libraries are built.
         exclusive: Whether kernels run on the processors that build.
         conditions: Digest of what makes times comparable.
+        differences: Says in what others differ.
         clock: The time.
         front_gone: Set to end the search.
         progress: What was being done, as the search told.
@@ -274,6 +277,7 @@ class Rig:
     scratch: Path
     exclusive: bool = True
     conditions: str = "here"
+    differences: Differences = unknown_differences
     clock: Clock = field(default_factory=Clock)
     front_gone: threading.Event = field(default_factory=threading.Event)
     progress: list[str] = field(default_factory=list)
@@ -310,12 +314,15 @@ class Rig:
                     prepare=self._prepare,
                     evaluator=evaluator,
                     recorder=recorder,
-                    known=lambda task: [Experience(trial, trace) for trial, trace in store.trials.with_traces(task)],
-                    earlier=store.trials.progress_of,
+                    history=History(
+                        conditions=self.conditions,
+                        trials=store.trials.count([task.task for task in self.tasks().values()]),
+                        progress_of=store.trials.progress_of,
+                        trials_of=lambda task: [Experience(trial, trace) for trial, trace in store.trials.with_traces(task)],
+                        differences=self.differences,
+                    ),
                     transferred=(),
                     control=Control(store, self.command, front_gone=self.front_gone.is_set),
-                    conditions=self.conditions,
-                    earlier_trials=store.trials.count([task.task for task in self.tasks().values()]),
                     on_progress=lambda phase, share: self.progress.append(phase),
                     clock=self.clock,
                 ).run()

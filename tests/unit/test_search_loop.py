@@ -26,16 +26,7 @@ from workbench.records.trial import (
     MeasureOptions,
 )
 from workbench.records.tuning import FAILED, FASTER, FINISHED, NOT_FASTER, DryRun
-from workbench.session import SessionDirectory
 from workbench.tuning_database import read_database
-
-
-@pytest.fixture
-def rig(session: SessionDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
-    """A session with three tasks; conv2d has the weight 2."""
-    look_for_commands_always(monkeypatch.setattr)
-    return Rig(session, Bench(), tmp_path / "scratch")
-
 
 # trials
 
@@ -373,6 +364,11 @@ def test_without_any_right_trial_the_baseline_is_kept(rig: Rig) -> None:
     rig.bench.times |= {f"conv2d/{number}": Failed(RUN_ERROR, "no") for number in range(1, 5)}
     final = rig.search("conv2d", per_task=5)["tasks"]["conv2d"].final
     assert (final.winner, final.verdict, final.why) == (0, NOT_FASTER, "no trial was right and could be measured")
+
+
+def test_without_any_candidate_the_baseline_is_kept_and_no_trial_is_said_to_be_wrong(rig: Rig) -> None:
+    final = rig.search("conv2d", per_task=1)["tasks"]["conv2d"].final
+    assert (final.winner, final.verdict, final.why) == (0, NOT_FASTER, "no candidate was measured beside it")
 
 
 def test_a_finalist_that_spoils_the_last_measurement_takes_no_part(rig: Rig) -> None:

@@ -14,22 +14,15 @@ from typing import Any
 
 import pytest
 
-from tests.unit.search_fakes import RIGHT, TARGET, WRONG, Bench, FakeTaskSearch, Rig, look_for_commands_always, trace_of
+from tests.unit.search_fakes import RIGHT, TARGET, WRONG, FakeTaskSearch, Rig, trace_of
+from workbench.api.winner import winner
 from workbench.engines.search_protocol import Artifact, Candidate, Experience, Failed, Measured
-from workbench.errors import Interrupted, SessionError
+from workbench.errors import Interrupted, SelectionError, SessionError
 from workbench.records.trial import BUILD_ERROR, OK, RUN_ERROR, MeasureOptions
 from workbench.records.tuning import FINISHED, STOPPED
 from workbench.search.recorder import RECORD_ERROR, Recorder
 from workbench.search.task_run import TaskRun
-from workbench.session import SessionDirectory
 from workbench.tuning_database import RECORD_FILE, read_database
-
-
-@pytest.fixture
-def rig(session: SessionDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
-    """A session with three tasks; conv2d has the weight 2."""
-    look_for_commands_always(monkeypatch.setattr)
-    return Rig(session, Bench(), tmp_path / "scratch")
 
 
 def cancel_at(rig: Rig, fingerprint: str) -> None:
@@ -99,6 +92,40 @@ def test_under_other_conditions_there_is_a_new_baseline_and_old_times_do_not_cou
     assert (task.trials, task.baseline_us, task.best, task.best_us, task.conditions) == (7, 200.0, 6, 99.875, "elsewhere")
     assert task.final.best == 6
     assert rig.bench.said("compare") == ["conv2d/untuned conv2d/2 conv2d/1"]
+
+
+def test_times_of_other_conditions_are_said_to_be_there_where_nothing_is_measured_under_the_present_ones(rig: Rig) -> None:
+    rig.bench.times |= {"conv2d/1": 10.0, "conv2d/2": Failed(RUN_ERROR, "no")}
+    rig.search("conv2d", trials=4)
+    rig.conditions = "elsewhere"
+    rig.differences = lambda digest, options: (f"{digest} instead of elsewhere",)
+    task = rig.search("conv2d", trials=4, resume=True)["tasks"]["conv2d"]
+    assert (task.trials, task.baseline_us, task.best, task.best_us, task.final) == (4, None, None, None, None)
+    assert (task.other_trials, task.elsewhere) == (3, "measured under other conditions (here instead of elsewhere)")
+    assert rig.stored("conv2d") == task
+    with pytest.raises(SelectionError, match=r"measured under other conditions \(here instead of elsewhere\)"):
+        winner([task], "conv2d")
+
+
+def test_a_baseline_that_stands_alone_says_where_the_other_trials_are(rig: Rig) -> None:
+    rig.bench.times["conv2d/1"] = 10.0
+    rig.search("conv2d", per_task=4)
+    rig.conditions = "elsewhere"
+    task = rig.search("conv2d", per_task=4, resume=True)["tasks"]["conv2d"]
+    assert (task.trials, task.baseline_us, task.best) == (5, 100.0, 4)
+    assert task.final.why == "no candidate was measured beside it; earlier ones were measured under other conditions"
+
+
+def test_who_comes_back_to_the_first_conditions_has_its_times_again(rig: Rig) -> None:
+    rig.bench.times["conv2d/1"] = 10.0
+    before = rig.search("conv2d", trials=4)["tasks"]["conv2d"]
+    rig.conditions = "elsewhere"
+    rig.search("conv2d", trials=4, resume=True)
+    rig.conditions = "here"
+    after = rig.search("conv2d", trials=4, resume=True)["tasks"]["conv2d"]
+    assert (after.best, after.best_us, after.baseline_us, after.final.winner) == (1, 10.0, 100.0, 1)
+    assert (after.other_trials, before.final.winner) == (0, 1)
+    assert rig.bench.said("measure") == []
 
 
 def test_a_finished_search_that_is_resumed_does_nothing_and_keeps_its_winner(rig: Rig) -> None:

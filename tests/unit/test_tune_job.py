@@ -121,6 +121,43 @@ def test_after_a_dry_run_nobody_has_to_resume(job: Job) -> None:
     assert job.run(job.request("dense"))["trials"] == 4
 
 
+def resumed_elsewhere(job: Job, *, measure: MeasureOptions | None = None) -> TaskProgress:
+    """What a search says that goes on under other conditions, and may measure nothing more."""
+    result = job.run(job.request("dense", resume=True, budget=SearchBudget(trials=4), measure=measure or MeasureOptions()))
+    return TaskProgress.from_dict(result["tasks"][0])
+
+
+def test_times_of_other_conditions_say_in_what_they_differ(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    job.run(job.request("dense"))
+    assert resumed_elsewhere(job).elsewhere == ""
+    cold = resumed_elsewhere(job, measure=MeasureOptions(cache_flush=True))
+    assert (cold.best_us, cold.elsewhere) == (None, "measured under other conditions (warm caches instead of cold ones)")
+    with job.directory.store() as store:
+        request = store.request()
+        assert request is not None
+        store.update_manifest({"request": replace(request, threads=1).to_dict()})
+    monkeypatch.setattr(job.engine, "versions", lambda: {"tvm": "0.1"})
+    assert resumed_elsewhere(job).other_conditions == ("2 threads instead of 1, tvm 0.0 instead of 0.1",)
+
+
+@pytest.mark.parametrize("noted", [None, [], {"x": {}}, {"x": {"engine": 3}}, "conditions"])
+def test_conditions_that_a_session_does_not_know_any_more_differ_in_what_the_trials_say(job: Job, noted: Any) -> None:
+    job.run(job.request("dense"))
+    with job.directory.store() as store:
+        store.update_manifest({"conditions": noted})
+    assert resumed_elsewhere(job, measure=MeasureOptions(cache_flush=True)).other_conditions == ("warm caches instead of cold ones",)
+
+
+def test_conditions_that_are_not_what_their_digest_says_are_not_believed(job: Job) -> None:
+    job.run(job.request("dense"))
+    manifest = job.manifest()
+    (digest,) = manifest["conditions"]
+    assert digest == manifest["search"]["conditions"]
+    with job.directory.store() as store:
+        store.update_manifest({"conditions": {digest: {**manifest["conditions"][digest], "threads": 7}}})
+    assert resumed_elsewhere(job, measure=MeasureOptions(cache_flush=True)).other_conditions == ("warm caches instead of cold ones",)
+
+
 def test_where_nothing_can_be_measured_only_a_dry_run_is_possible(job: Job) -> None:
     job.engine.unmeasurable = "no CUDA device here"
     with pytest.raises(EnvironmentFault, match="no CUDA device here") as caught:

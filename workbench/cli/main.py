@@ -101,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
 def _shared_options() -> argparse.ArgumentParser:
     """Options that stand before or after the command; an absent one leaves the other place's value alone."""
     shared = Parser(add_help=False, argument_default=argparse.SUPPRESS)
-    shared.add_argument("--session", metavar="DIR", help="session directory (default: workbench-sessions/<model>-<target>)")
+    shared.add_argument("--session", metavar="DIR", help="session directory (default: workbench-sessions/<model>[-<args>]-<target>)")
     shared.add_argument("--json", metavar="FILE", help="write the result as JSON; - writes JSON alone to standard output")
     shared.add_argument("-q", "--quiet", action="store_true", help="no progress, results only")
     shared.add_argument("-v", "--verbose", action="store_true", help="full error texts")

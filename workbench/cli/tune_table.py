@@ -131,7 +131,9 @@ def _verdict(task: TaskProgress) -> str:
         return words.removesuffix(" as fast") if task.final.verdict == FASTER else f"keeps the baseline: {words}"
     if task.state == FAILED:
         return "failed"
-    return "no verdict: the best was not measured again" if task.best_us is not None else "not measured"
+    if task.best_us is None:
+        return task.elsewhere or "not measured"
+    return "no verdict: the best was not measured again"
 
 
 def _totals(result: Mapping[str, Any], tasks: list[TaskProgress], searched: Collection[TaskProgress], profile: Profile) -> list[str]:

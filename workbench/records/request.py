@@ -10,6 +10,8 @@ from workbench.records.decode import NOT_STORED, decode
 
 MOST_THREADS = 1024
 """More would only make TVM's thread pool fail."""
+MOST_ROUNDS = 2**31 - 1
+"""Most measured rounds of a profile."""
 
 
 @dataclass(frozen=True)

@@ -190,6 +190,8 @@ class TaskProgress:
         budget_trials: Budget of its own; None for none.
         budget_seconds: Budget of its own; None for none.
         conditions: Digest of what makes its times comparable (`workbench.records.trial.Trial.conditions`).
+        other_trials: Number of its trials that have times under other conditions; they count for budgets, and are compared with nothing.
+        other_conditions: In what those conditions differ from `conditions`, in words; empty if that is not known.
         final: What the last measurement said; None before it.
         space: Search space of the last search that measured; empty before it.
         schedule: The user's own schedule function that it searched instead, as ``module:function``; empty for none.
@@ -212,6 +214,8 @@ class TaskProgress:
     budget_trials: int | None = None
     budget_seconds: float | None = None
     conditions: str = ""
+    other_trials: int = 0
+    other_conditions: tuple[str, ...] = ()
     final: Final | None = None
     space: str = ""
     schedule: str = ""
@@ -227,9 +231,21 @@ class TaskProgress:
         """True if the output of what is to be used was compared with the untuned kernel's and agrees; None if nothing is to be used yet."""
         return None if self.final is None else True
 
+    @property
+    def elsewhere(self) -> str:
+        """That it has times which do not count, in words, as what follows "was"; empty if it has none."""
+        if not self.other_trials:
+            return ""
+        return "measured under other conditions" + (f" ({'; '.join(self.other_conditions)})" if self.other_conditions else "")
+
+    def other_times(self) -> dict[str, Any] | None:
+        """The same for JSON: how many trials, and in what their conditions differ; None if it has none."""
+        return {"trials": self.other_trials, "differences": list(self.other_conditions)} if self.other_trials else None
+
     def to_dict(self) -> dict[str, Any]:
         """The record as JSON-ready values."""
         values = {**vars(self), "errors": dict(self.errors), "first_errors": dict(self.first_errors)}
+        values["other_conditions"] = list(self.other_conditions)
         values["final"] = None if self.final is None else vars(self.final).copy()
         values["dry_run"] = None if self.dry_run is None else self.dry_run.to_dict()
         return values

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import hashlib
-import json
 from typing import Any
 
 from workbench.engines.protocol import Engine
@@ -13,10 +12,13 @@ from workbench.engines.search_protocol import Experience
 from workbench.errors import EnvironmentFault, ModelError, SessionError, TargetError
 from workbench.escaping import plain
 from workbench.machine import read_machine
+from workbench.records.conditions import Conditions, KnownConditions
+from workbench.records.decode import DecodeError
 from workbench.records.profile import Profile
 from workbench.records.target import TargetSpec
 from workbench.records.tuning import TuneRequest
 from workbench.search.control import Control
+from workbench.search.history import History
 from workbench.search.limits import check_request
 from workbench.search.loop import Search
 from workbench.search.recorder import Recorder
@@ -62,15 +64,22 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
     if target.kind == "llvm" and request.measure.device:
         raise TargetError(f"A processor has no device {request.measure.device}.", "Leave --device out.")
     conditions = _conditions(engine, target, request, threads=profiled.threads)
+    known = KnownConditions(conditions, _noted_conditions(store))
     # With command and cursor a front knows which trials are those of its own search.
     begun = {"command": context.command, "after_trial": store.trials.last(), "started_at": _now()}
-    store.update_manifest({"search": {"request": request.to_dict(), "conditions": conditions, **begun}, "last_stop": None})
+    store.update_manifest(
+        {
+            "search": {"request": request.to_dict(), "conditions": conditions.digest, **begun},
+            "conditions": {digest: item.to_dict() for digest, item in {**known.earlier, conditions.digest: conditions}.items()},
+            "last_stop": None,
+        }
+    )
     with directory.scratch(context.command) as scratch, contextlib.ExitStack() as stack:
         evaluator = engine.evaluator(request.measure, scratch=scratch, builders=request.builders, seed=request.seed)
         stack.callback(evaluator.close)
         if evaluator.unmeasurable and request.dry_run is None:
             raise EnvironmentFault(f"Nothing can be measured: {evaluator.unmeasurable}.", "Use --dry-run N, or a machine that has the device.")
-        recorder = Recorder(directory.store, directory.records, target.options, conditions=conditions, options=request.measure)
+        recorder = Recorder(directory.store, directory.records, target.options, conditions=conditions.digest, options=request.measure)
         stack.callback(recorder.close)
         search = Search(
             request,
@@ -85,12 +94,15 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
             ),
             evaluator=evaluator,
             recorder=recorder,
-            known=lambda task: [Experience(trial, trace) for trial, trace in store.trials.with_traces(task)],
-            earlier=store.trials.progress_of,
+            history=History(
+                conditions=conditions.digest,
+                trials=_count(store, profile),
+                progress_of=store.trials.progress_of,
+                trials_of=lambda task: [Experience(trial, trace) for trial, trace in store.trials.with_traces(task)],
+                differences=known.differences,
+            ),
             transferred=transfer.records,
             control=Control(store, context.command, front_gone=context.front_gone),
-            conditions=conditions,
-            earlier_trials=_count(store, profile),
             on_progress=context.on_progress,
         )
         result = {**search.run(), "transfer": transfer.summary(search.inherited())}
@@ -115,12 +127,31 @@ def _count(store: Store, profile: Profile) -> int:
     return store.trials.count([task.task for task in profile.tasks])
 
 
-def _conditions(engine: Engine, target: TargetSpec, request: TuneRequest, *, threads: int) -> str:
-    """Digest of what makes measured times comparable."""
+def _conditions(engine: Engine, target: TargetSpec, request: TuneRequest, *, threads: int) -> Conditions:
+    """What makes measured times comparable."""
     machine = read_machine()
-    device = machine.cpu.model if target.kind == "llvm" else [item.name for item in machine.cuda.devices]
-    facts = [engine.name, engine.versions(), target.config, threads, device, request.measure.device, request.measure.cache_flush]
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+    return Conditions(
+        engine=engine.name,
+        versions=engine.versions(),
+        target=target.config,
+        kind=target.kind,
+        threads=threads,
+        devices=(machine.cpu.model,) if target.kind == "llvm" else tuple(item.name for item in machine.cuda.devices),
+        device=request.measure.device,
+        cold=request.measure.cache_flush,
+    )
+
+
+def _noted_conditions(store: Store) -> dict[str, Conditions]:
+    """Conditions of the session's earlier searches by digest; what cannot be read, or is not what it says, is forgotten."""
+    noted = store.manifest().get("conditions")
+    found = {}
+    for digest, values in noted.items() if isinstance(noted, dict) else ():
+        with contextlib.suppress(DecodeError):
+            conditions = Conditions.from_dict(values)
+            if conditions.digest == digest:
+                found[digest] = conditions
+    return found
 
 
 def _seed(seed: int, task: str) -> int:
