@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from workbench.analysis.forecast import model_forecast_us
+from workbench.api.given import duration, plain_number, whole_number
 from workbench.api.trial_frame import trial_frame
 from workbench.errors import InternalError, Interrupted, SessionError
 from workbench.kernel import OnEvent, Pending, WorkerProcess
 from workbench.records.trial import Trial
 from workbench.records.tuning import TaskProgress, TuneRequest
 from workbench.search.control import ADDRESSEE
+from workbench.search.limits import changed_budget, task_budget, task_identifier
 from workbench.session import SessionDirectory
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _POLL_S = 0.05
+_REAL_LIMITS = ("seconds", "flat_gain")
 
 
 class Search:
@@ -53,10 +57,12 @@ class Search:
             How each task ended, or how far it is when the time is over.
 
         Raises:
+            InputError: The time is none.
             WorkbenchError: The search failed; what was measured is stored.
             Interrupted: Ctrl-C, which ends the search; what was measured is stored.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        limit_s = duration("timeout", timeout)
+        deadline = None if limit_s is None else time.monotonic() + limit_s
         try:
             while self._poll(on_event) is None:
                 if self._error is not None:
@@ -123,23 +129,32 @@ class Search:
         self._tell("resume")
 
     def add(self, task: str, *, trials: int | None = None, seconds: float | None = None) -> None:
-        """Take another task into the search, or one back that was dropped or has ended, with budgets of its own if given."""
-        self._tell("add", task=task, trials=trials, seconds=seconds)
+        """Take another task into the search, or one back that was dropped or has ended, with budgets of its own if given.
+
+        Raises:
+            InputError: There is no such task, or a budget is none.
+        """
+        self._tell("add", **_named(task), **task_budget(_plain({"trials": trials, "seconds": seconds})))
 
     def drop(self, task: str) -> None:
         """Search a task no more; its trials stay."""
-        self._tell("drop", task=task)
+        self._tell("drop", **_named(task))
 
     def set_budget(self, **limits: float | None) -> None:
         """Change the budget of the whole search: ``trials``, ``seconds``, ``per_task``, ``flat_after``, ``flat_gain``.
 
         None lifts a limit, and one that is not named stays.
+
+        Raises:
+            InputError: There is no such limit, or it has a value that no search can use.
         """
-        self._tell("budget", **limits)
+        given = _plain(limits)
+        changed_budget(self.request.budget, given)
+        self._tell("budget", **given)
 
     def set_task_budget(self, task: str, **limits: float | None) -> None:
-        """Change the budget of one task: ``trials``, ``seconds``; None lifts a limit, and one that is not named stays."""
-        self._tell("budget", task=task, **limits)
+        """Change the budget of one task: ``trials``, ``seconds``; see `set_budget`."""
+        self._tell("budget", **_named(task), **task_budget(_plain(limits)))
 
     def progress(self) -> list[TaskProgress]:
         """How far each task of the session is."""
@@ -148,9 +163,10 @@ class Search:
 
     def trials(self, *, since: int = 0) -> tuple[list[Trial], int]:
         """Trials stored after a cursor, oldest first, and the cursor to ask with next time."""
+        cursor = whole_number("since", since, least=0)
         with self._directory.store() as store:
-            found = store.trials.since(since)
-        return [stored.trial for stored in found], found[-1].cursor if found else since
+            found = store.trials.since(cursor)
+        return [stored.trial for stored in found], found[-1].cursor if found else cursor
 
     def frame(self) -> pd.DataFrame:
         """All trials of the session as a data frame: one row a trial, times in microseconds."""
@@ -179,6 +195,15 @@ class Search:
         return self._answer
 
 
+def _named(task: str) -> dict[str, str]:
+    return {"task": task_identifier({"task": task})}
+
+
+def _plain(limits: Mapping[str, Any]) -> dict[str, Any]:
+    """Limits with Python's own numbers; what is none stays, to be refused."""
+    return {name: plain_number(value, is_whole=name not in _REAL_LIMITS) for name, value in limits.items()}
+
+
 def summary(answer: dict[str, Any]) -> dict[str, Any]:
     """What a search ended with, as in ``tune --json``."""
     tasks = [TaskProgress.from_dict(values) for values in answer["tasks"]]
@@ -201,6 +226,7 @@ def task_summary(task: TaskProgress) -> dict[str, Any]:
         "weight": task.weight,
         "baseline_us": baseline_us,
         "best_us": best_us,
+        "other_conditions": task.other_times(),
         "winner": None if final is None else final.winner,
         "verdict": None if final is None else final.verdict,
         "why": None if final is None else final.why,
