@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.search_fakes import Bench, Rig, Running, look_for_commands_always
+from tests.unit.search_fakes import Rig, Running
 from workbench.errors import EnvironmentFault, InputError, Interrupted
 from workbench.records.command import DONE, PENDING
 from workbench.records.command import FAILED as REFUSED
@@ -17,18 +16,10 @@ from workbench.records.trial import RUN_ERROR
 from workbench.records.tuning import DROPPED, FAILED, FINISHED, STOPPED
 from workbench.search.control import ADDRESSEE, Control
 from workbench.search.limits import check_request
-from workbench.session import SessionDirectory
 from workbench.worker.tuning import refuse_control
 
 LIMIT_S = 10.0
 EXCLUSIVE = pytest.mark.parametrize("exclusive", [True, False])
-
-
-@pytest.fixture
-def rig(session: SessionDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
-    """A session with three tasks; conv2d has the weight 2."""
-    look_for_commands_always(monkeypatch.setattr)
-    return Rig(session, Bench(), tmp_path / "scratch")
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -46,11 +37,16 @@ class Front:
         self.rig = rig
         self.numbers: list[int] = []
         self._plan: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+        self._mended: dict[str, dict[Any, Any]] = {}
         rig.bench.on_measure = self._look
 
     def at(self, fingerprint: str, kind: str, **arguments: Any) -> Front:
         self._plan.setdefault(fingerprint, []).append((kind, arguments))
         return self
+
+    def mends(self, fingerprint: str, troubles: dict[Any, Any]) -> None:
+        """Have the bench's troubles end before that candidate is measured."""
+        self._mended[fingerprint] = troubles
 
     def task(self, kernel: str) -> str:
         return self.rig.tasks()[kernel].task
@@ -66,6 +62,7 @@ class Front:
         return failure.message
 
     def _look(self, fingerprint: str) -> None:
+        self._mended.get(fingerprint, {}).clear()
         for kind, arguments in self._plan.get(fingerprint, []):
             self.numbers.append(self.rig.tell(kind, **arguments))
 
@@ -174,14 +171,7 @@ def test_a_task_that_failed_is_made_anew_when_it_is_added_again(rig: Rig, place:
     rig.bench.faults[place, "conv2d"] = ValueError("not now")
     front = Front(rig)
     front.at("dense/3", "add", task=front.task("conv2d"))
-    usual = rig.bench.on_measure
-
-    def mend(fingerprint: str) -> None:
-        if fingerprint == "dense/3":
-            rig.bench.faults.clear()
-        usual(fingerprint)
-
-    rig.bench.on_measure = mend
+    front.mends("dense/3", rig.bench.faults)
     task = rig.search("conv2d", "dense", per_task=8, batch=4)["tasks"]["conv2d"]
     assert (task.state, task.trials, task.first_errors) == (FINISHED, 8, {})
     assert [trial.number for trial in rig.trials("conv2d")] == list(range(8))
@@ -192,14 +182,7 @@ def test_a_baseline_that_failed_is_measured_again_when_the_task_is_added_again(r
     rig.bench.times["conv2d/untuned"] = InterruptedError("not now")
     front = Front(rig)
     front.at("dense/3", "add", task=front.task("conv2d"))
-    usual = rig.bench.on_measure
-
-    def mend(fingerprint: str) -> None:
-        if fingerprint == "dense/3":
-            rig.bench.times.clear()
-        usual(fingerprint)
-
-    rig.bench.on_measure = mend
+    front.mends("dense/3", rig.bench.times)
     task = rig.search("conv2d", "dense", per_task=8, batch=4)["tasks"]["conv2d"]
     assert (task.state, task.trials, task.baseline_us) == (FINISHED, 8, 100.0)
 
@@ -233,14 +216,7 @@ def test_a_task_that_comes_back_keeps_the_budgets_of_its_own_that_nobody_changes
 def test_a_failed_task_that_comes_back_keeps_its_budget_too(rig: Rig) -> None:
     rig.bench.faults["propose", "conv2d"] = ValueError("not now")
     front = Front(rig).at("dense/3", "add", task=rig.tasks()["conv2d"].task)
-    usual = rig.bench.on_measure
-
-    def mend(fingerprint: str) -> None:
-        if fingerprint == "dense/3":
-            rig.bench.faults.clear()
-        usual(fingerprint)
-
-    rig.bench.on_measure = mend
+    front.mends("dense/3", rig.bench.faults)
     task = rig.search("conv2d", "dense", per_task=8, batch=4, selected={"conv2d": {"trials": 5}})["tasks"]["conv2d"]
     assert front.states() == [DONE]
     assert (task.trials, task.budget_trials) == (5, 5)

@@ -8,16 +8,16 @@ import json
 import shlex
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console, RenderableType
 
+from tests.unit.command_line import Answer
 from workbench.analysis.forecast import model_forecast_us
 from workbench.api.search import summary
-from workbench.cli.main import main
 from workbench.cli.progress import ProgressLine
 from workbench.cli.tune import Outcome
 from workbench.cli.tune_progress import TuneProgress, live_table, sparkline
@@ -35,30 +35,6 @@ from workbench.records.tuning import FASTER, NOT_FASTER, SPACES, DryRun, Final, 
 from workbench.session import SessionDirectory
 
 HOSTILE = "\x1b[31m<b>" + "x" * 200 + "\u202e畳み込み"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a call of the command line gave."""
-
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
-    """Runs the command line in this process, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> Answer:
-        try:
-            code = main(arguments)
-        except SystemExit as exit_:  # argparse's way
-            code = int(exit_.code or 0)
-        return Answer(code, *capsys.readouterr())
-
-    return run
 
 
 class Clock:
@@ -215,9 +191,28 @@ def test_tasks_tell_how_far_their_search_is(session: SessionDirectory, call: Cal
     after = json.loads(call("tasks", *place, "--json", "-").out)["tasks"]
     assert [(item["state"], item["best_us"], item["trials"]) for item in after] == [("finished", 11.0, 2), (None, None, 0), (None, None, 0)]
     assert [{**item, "state": None, "best_us": None, "trials": 0} for item in after] == before
+    assert {item["other_conditions"] for item in after} == {None}
     heading, _, first, *_ = call("tasks", *place).out.splitlines()
     assert {"State", "Best(us)"} <= set(heading.split())
     assert {"finished", "11.00"} <= set(first.split())
+
+
+def test_times_of_other_conditions_are_told_by_tasks_in_words_and_in_json(session: SessionDirectory, call: Callable[..., Answer]) -> None:
+    place = ("--session", str(session.path))
+    task = json.loads(call("tasks", *place, "--json", "-").out)["tasks"][0]["task"]
+    elsewhere = TaskProgress(task, "conv2d", 2, "finished", trials=3, other_trials=2, other_conditions=("1 thread instead of 2", HOSTILE))
+    with session.store() as store:
+        store.trials.set_progress(elsewhere)
+    found = json.loads(call("tasks", *place, "--json", "-").out)["tasks"][0]
+    assert found["other_conditions"] == {"trials": 2, "differences": ["1 thread instead of 2", HOSTILE]}
+    assert found["best_us"] is None
+    text = call("tasks", *place).out
+    assert "conv2d has no best: it was measured under other conditions (1 thread instead of 2;" in text
+    assert "\\x1b[31m" in text
+    assert "\x1b" not in text
+    with session.store() as store:
+        store.trials.set_progress(replace(elsewhere, best=1, best_us=3.0))
+    assert "other conditions" not in call("tasks", *place).out
 
 
 @pytest.mark.parametrize(("states", "code"), [(("failed", "failed"), 1), (("failed", "finished"), 0), (("dropped", "stopped"), 0)])
@@ -666,6 +661,13 @@ def test_failures_are_told_by_class_with_the_first_text_and_wrong_results_by_tas
     assert "1 wrong_result in dense: all differ." in lines
     assert "dense failed: the untuned kernel has no time" in lines
     assert all(line.isascii() and line.isprintable() for line in lines)
+
+
+def test_a_task_that_has_only_times_of_other_conditions_is_not_called_unmeasured() -> None:
+    tasks = [dense(state="finished", trials=4, other_trials=3, other_conditions=("2 threads instead of 1",)), conv(best=None, best_us=None)]
+    text = " ".join(shown(tune_table(result(*tasks), tasks, PROFILE)).split())
+    assert "measured under other conditions (2 threads instead of 1)" in text
+    assert text.count("not measured") == 1
 
 
 @pytest.mark.parametrize("width", [20, 60, 80, 120])
