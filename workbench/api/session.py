@@ -23,7 +23,7 @@ from workbench.errors import InputError, SelectionError, SessionError
 from workbench.escaping import plain
 from workbench.kernel import OnEvent, WorkerProcess
 from workbench.models import check_trust
-from workbench.records.request import ProfileRequest
+from workbench.records.request import IMPORTED, ProfileRequest
 from workbench.records.selection import Selection
 from workbench.records.trial import BASELINE, MeasureOptions
 from workbench.records.tuning import SearchBudget
@@ -82,6 +82,8 @@ class Session:
         request = self.request if repeat is None else replace(self.request, repeat=repeat)
         if not refresh and (stored := self._stored_for(request)) is not None:
             return stored
+        if request.source.kind == IMPORTED:
+            raise InputError("This session was imported: the model itself is not in it.", "Profile the model: workbench profile MODEL.")
         check_trust(request.source)
         if self._module:
             self.directory.write_module(request.source.stamp, self._module)

@@ -48,6 +48,7 @@ class _Partition:
         self._parent, self._depth, self._path = self._dominators()
         self._root = list(range(len(self._nodes)))
         self._kind = [_pattern(node) for node in self._nodes]
+        self._anchored = [kind == OUT_FUSABLE for kind in self._kind]
         self._size = [1] * len(self._nodes)
 
     def run(self) -> tuple[FusedCall, ...]:
@@ -131,7 +132,9 @@ class _Partition:
         if child != parent:
             self._root[child] = parent
             self._size[parent] += self._size[child]
-            self._kind[parent] = max(self._kind[child], self._kind[parent]) if self._kind[parent] != TUPLE_PATTERN else self._kind[parent]
+            if self._anchored[child]:
+                self._anchored[parent] = True
+                self._kind[parent] = max(self._kind[child], self._kind[parent])
 
     def _find(self, place: int) -> int:
         while self._root[place] != place:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from workbench.errors import ModelError
@@ -41,6 +41,7 @@ class Operator:
         column: Where it stands, from 1.
         call: Number of the fused function's call that it belongs to; None in a source program.
         function_hash: Hash of that function, where the text has it.
+        variable: The variable that the text binds it to, without the percent sign; empty for one that stands within another or is the result.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Operator:
     column: int
     call: int | None = None
     function_hash: str = ""
+    variable: str = ""
 
     @property
     def place(self) -> str:
@@ -95,7 +97,14 @@ class _Reader:
             return self._value(block, scope, call=call, function_hash=function_hash)
         for binding in block.bindings:
             scope[binding.name] = self._value(binding.value, scope, call=call, function_hash=function_hash)
+            self._name(binding)
         return self._value(block.result, scope, call=call, function_hash=function_hash)
+
+    def _name(self, binding: syntax.Binding) -> None:
+        """Let the operator that was just read have the name of its variable."""
+        operators, value = self._graph.operators, binding.value
+        if isinstance(value, syntax.Call) and isinstance(value.callee, syntax.Operator) and operators:
+            operators[-1] = replace(operators[-1], variable=binding.name)
 
     def _value(self, node: syntax.Expr, scope: dict[str, _Value], *, call: int | None, function_hash: str) -> _Value:
         match node:
