@@ -19,11 +19,11 @@ from workbench.api.profile import SessionProfile
 from workbench.api.search import Search
 from workbench.api.tune_request import make_request
 from workbench.api.winner import trial_number, winner
-from workbench.errors import SelectionError, SessionError
+from workbench.errors import InputError, SelectionError, SessionError
 from workbench.escaping import plain, plain_value
 from workbench.kernel import OnEvent, WorkerProcess
 from workbench.models import check_trust
-from workbench.records.request import MOST_ROUNDS, ProfileRequest
+from workbench.records.request import IMPORTED, MOST_ROUNDS, ProfileRequest
 from workbench.records.selection import Selection
 from workbench.records.trial import BASELINE, MeasureOptions
 from workbench.records.tuning import SearchBudget
@@ -81,6 +81,8 @@ class Session:
         request = self.request if repeat is None else replace(self.request, repeat=whole_number("repeat", repeat, least=1, most=MOST_ROUNDS))
         if not refresh and (stored := self._stored_for(request)) is not None:
             return stored
+        if request.source.kind == IMPORTED:
+            raise InputError("This session was imported: the model itself is not in it.", "Profile the model: workbench profile MODEL.")
         check_trust(request.source)
         if self._module:
             self.directory.write_module(request.source.stamp, self._module)
