@@ -5,6 +5,7 @@ Stages and iterators are numbers, counted in the state before the step; formats 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -217,7 +218,7 @@ def _iterator(values: list[Any]) -> int:
     return integer(values[1], "an iterator")
 
 
-_PARSERS: dict[str, tuple[Any, int]] = {
+_PARSERS: dict[str, tuple[Callable[[list[Any]], Step], int]] = {
     "AN": (_annotate, 3),
     "FU": (lambda values: Fuse(_stage(values), integers(values[1], "the fused iterators")), 2),
     "PR": (lambda values: Pragma(_stage(values), _iterator(values), text(values[2], "a pragma")), 3),

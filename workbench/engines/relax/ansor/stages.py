@@ -74,6 +74,7 @@ class Stage:
         changes: What steps did to them, in order.
         at: The stage and the iterator that it is computed at; None for loops of its own.
         inlined: True if it is computed where it is read.
+        block_order: For each axis of its block the place of its loop among the roots; empty if they stand in the same order.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Stage:
     changes: list[Change] = field(default_factory=list)
     at: tuple[Stage, Iterator] | None = None
     inlined: bool = False
+    block_order: tuple[int, ...] = ()
 
 
 def stages_of(outputs: Sequence[te.Tensor]) -> list[Stage]:

@@ -8,7 +8,7 @@ they split, fused and reordered. An outer part that the reader's loops have take
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import tvm
 from tvm import te
@@ -58,7 +58,7 @@ def translate(tensors: Sequence[te.Tensor], steps: Sequence[Step]) -> tvm.s_tir.
         Untranslatable: A step has no counterpart, or does not fit the workload.
     """
     function = te.create_prim_func(list(tensors)).with_attr({"global_symbol": "main", "tirx.noalias": True})
-    schedule = tvm.s_tir.Schedule(tvm.IRModule({"main": function}), error_render_level="none")
+    schedule = tvm.s_tir.Schedule(tvm.IRModule({"main": function}), error_render_level="fast")
     outputs = [tensor for tensor in tensors if not isinstance(tensor.op, te.PlaceholderOp)]
     replay = _Replay(schedule, stages_of(outputs), steps)
     for number, step in enumerate(steps):
@@ -119,6 +119,7 @@ class _Replay:
         parts = tuple(Iterator(iterator.is_reduction) for _ in lengths)
         stage.iterators[number : number + 1] = parts
         stage.changes.append(SplitLoop(iterator, lengths, parts))
+        self._follow(stage, (iterator,), parts[-1])
 
     def _fuse(self, step: Fuse) -> None:
         if not step.iterators:
@@ -130,9 +131,13 @@ class _Replay:
         fused = Iterator(any(iterator.is_reduction for iterator in iterators))
         stage.iterators[numbers[0] : numbers[0] + len(numbers)] = [fused]
         stage.changes.append(FuseLoops(iterators, fused))
+        self._follow(stage, iterators, fused)
+
+    def _follow(self, stage: Stage, old: Sequence[Iterator], new: Iterator) -> None:
+        """Have what is computed at one of the old iterators computed at the new one."""
         for other in self._stages:
-            if other.at is not None and other.at[0] is stage and other.at[1] in iterators:
-                other.at = (stage, fused)
+            if other.at is not None and other.at[0] is stage and other.at[1] in old:
+                other.at = (stage, new)
 
     def _reorder(self, step: Reorder) -> None:
         stage = self._stage(step.stage)
@@ -181,8 +186,8 @@ class _Replay:
         if not readers:
             raise Untranslatable("a cache has no reader")
         first = self._block(readers[0])
-        reads = [str(region.buffer.name) for region in self._schedule.get(first).reads]
-        wanted = stage.name if stage.is_placeholder else str(self._schedule.get(self._block(stage)).writes[0].buffer.name)
+        reads = [str(region.source.name) for region in self._schedule.get(first).reads]
+        wanted = stage.name if stage.is_placeholder else str(self._schedule.get(self._block(stage)).writes[0].source.name)
         if wanted not in reads:
             raise Untranslatable(f"stage {readers[0].name} does not read {wanted}")
         copy = self._schedule.cache_read(first, reads.index(wanted), _scope(step.scope), consumer_blocks=[self._block(item) for item in readers])
@@ -208,8 +213,11 @@ class _Replay:
         self._schedule.reorder(*(loops[item] for item in places))
         fresh = [Iterator(item.is_reduction) for item in places]
         factored.iterators, factored.roots = list(fresh), tuple(fresh)
+        others = [place for place in range(len(places)) if place != step.factor_iterator]
+        factored.block_order = (step.factor_iterator, *others)
         remaining = [*(Iterator(is_reduction=False) for _ in spatial), Iterator(is_reduction=True)]
         stage.name, stage.iterators, stage.roots, stage.changes = name, list(remaining), tuple(remaining), []
+        stage.block_order = (len(spatial), *range(len(spatial)))
         self._stages.insert(step.stage, factored)
 
     # loops
@@ -249,7 +257,11 @@ class _Replay:
         found = schedule.get_loops(self._block(stage))
         if len(found) < len(stage.roots):
             raise Untranslatable(f"stage {stage.name} has {len(found)} loops and should have {len(stage.roots)}")
-        loops.update(zip(stage.roots, found[len(found) - len(stage.roots) :], strict=True))
+        own = found[len(found) - len(stage.roots) :]
+        if stage.at is not None and stage.block_order:  # loops that were made anew stand in the order of the block's axes
+            own = [own[stage.block_order.index(place)] for place in range(len(own))]
+            schedule.reorder(*own)
+        loops.update(zip(stage.roots, own, strict=True))
         for change in stage.changes:
             match change:
                 case SplitLoop():
@@ -294,4 +306,4 @@ def _scope(scope: str) -> str:
 
 def _last_line(error: Exception) -> str:
     lines = [line for line in str(error).strip().splitlines() if line.strip()]
-    return cast("str", lines[-1].strip()[:200]) if lines else type(error).__name__
+    return lines[-1].strip()[:200] if lines else type(error).__name__
