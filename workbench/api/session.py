@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import operator
 import os
 import shutil
 from collections.abc import Iterable
@@ -15,23 +14,20 @@ from typing import Any, Self
 import ml_dtypes
 import numpy as np
 
-from workbench.api.inspecting import Inspector
+from workbench.api.given import row_numbers, text, whole_number
 from workbench.api.profile import SessionProfile
 from workbench.api.search import Search
 from workbench.api.tune_request import make_request
 from workbench.api.winner import trial_number, winner
 from workbench.errors import InputError, SelectionError, SessionError
-from workbench.escaping import plain
+from workbench.escaping import plain, plain_value
 from workbench.kernel import OnEvent, WorkerProcess
 from workbench.models import check_trust
-from workbench.records.knob import KnobEffects
-from workbench.records.peaks import Peaks
-from workbench.records.request import ProfileRequest
+from workbench.records.request import IMPORTED, MOST_ROUNDS, ProfileRequest
 from workbench.records.selection import Selection
 from workbench.records.trial import BASELINE, MeasureOptions
 from workbench.records.tuning import SearchBudget
-from workbench.records.view import Inspection, ViewInfo
-from workbench.records.view_diff import ViewDiff
+from workbench.records.view import COMPUTE_DAG
 from workbench.session import SessionDirectory
 
 
@@ -55,7 +51,6 @@ class Session:
         self._module = content if source.kind == "ir_json" else b""
         function = content if source.kind == "function" else b""
         self._worker = WorkerProcess(directory, threads=request.threads, function=function, trust=source.trust)
-        self._inspector = Inspector(directory, self._run)
         self._process = os.getpid()
         atexit.register(self.close)
 
@@ -80,13 +75,14 @@ class Session:
             on_event: Told meanwhile how far the worker is.
 
         Raises:
+            InputError: The number of rounds is none.
             WorkbenchError: The model, the target or the machine does not allow it; the profile that the session held before is kept.
         """
-        if repeat is not None and (not isinstance(repeat, int) or isinstance(repeat, bool) or repeat < 1):
-            raise InputError(f"repeat is {plain(repr(repeat))}.", "Give a whole number of at least 1, or None.")
-        request = self.request if repeat is None else replace(self.request, repeat=repeat)
+        request = self.request if repeat is None else replace(self.request, repeat=whole_number("repeat", repeat, least=1, most=MOST_ROUNDS))
         if not refresh and (stored := self._stored_for(request)) is not None:
             return stored
+        if request.source.kind == IMPORTED:
+            raise InputError("This session was imported: the model itself is not in it.", "Profile the model: workbench profile MODEL.")
         check_trust(request.source)
         if self._module:
             self.directory.write_module(request.source.stamp, self._module)
@@ -130,7 +126,7 @@ class Session:
         seed: int = 0,
         resume: bool = False,
         dry_run: int | None = None,
-        space: str = "default",
+        space: str = "",
         schedule: str = "",
         measure: MeasureOptions | None = None,
         builders: int | None = None,
@@ -147,8 +143,10 @@ class Session:
             seed: Seed of candidates and of random inputs.
             resume: Go on where earlier searches of these tasks ended.
             dry_run: Generate, build and check so many candidates of each task, without measuring.
-            space: Search space, e.g. ``default`` or ``tensorcore``.
-            schedule: A user's own schedule function as ``module:function``; the session has to be opened with trust.
+            space: Search space, e.g. ``default`` or ``tensorcore``; empty for that of the search which is resumed, or else ``default``.
+            schedule: A schedule function of your own as ``module:function``; the session has to be opened with trust. It is called with a
+                ``tvm.s_tir.Schedule`` of each kernel, schedules in place or returns one or several schedules, and its ``sample_*`` calls are the
+                decisions of the search. A task that was searched with one is resumed with one, or with a `space`.
             measure: How to measure.
             builders: Processes that build; None takes one for each physical core.
             transfer: Session directories or MetaSchedule databases of the same target, whose schedules are tried first.
@@ -176,51 +174,21 @@ class Session:
         return Search(self.directory, self._worker, request, self._worker.begin("tune", request.to_dict()))
 
     def inspect(self, task: str, view: str, *, trial: int | None = None) -> str:
-        """One view of a task's trial as text; answered while a search runs, too.
+        """A task's schedule as text; waits for a running search to end.
 
         Args:
             task: The task, or the name of its kernel.
-            view: ``schedule`` (Python that makes the same schedule), ``decisions``, ``tir_before``, ``tir`` (TVMScript), ``lowered``, ``source``
-                (CUDA C or LLVM IR), ``asm``, ``ptx``, ``sass``, ``resources``, ``effects`` (which decisions matter, over all trials), or
-                ``compute_dag`` (what the kernel computes, whatever the schedule).
+            view: ``schedule`` (Python that makes the same schedule), ``tir`` (TVMScript), ``source`` (CUDA C or LLVM IR), or ``compute_dag``
+                (what the kernel computes, whatever the schedule).
             trial: Number of the trial, 0 for the untuned kernel; None takes the winner of the search.
 
         Raises:
             SelectionError: There is no such task or trial, or no winner yet.
-            InputError: There is no such view of it, or the recorded schedule is damaged.
+            InputError: There is no such view, or the recorded schedule is damaged.
         """
-        return self._inspector.text(task, view, trial)
-
-    def views(self, task: str) -> tuple[ViewInfo, ...]:
-        """All views of a task's trials: what they are, whether they can be shown here, and if not, why. Asks no worker."""
-        return self._inspector.views(task)
-
-    def inspection(self, task: str, *views: str, trial: int | None = None) -> Inspection:
-        """Several views of a trial, with their links and data; one that cannot be shown says why instead. As `inspect`."""
-        return self._inspector.inspection(task, views, trial)
-
-    def diff(self, task: str, view: str, *, trial: int | None = None, other: int | None = BASELINE) -> ViewDiff:
-        """A view of two trials line by line, and the decisions in which they differ; `other` stands left. As `inspect`.
-
-        Args:
-            task: The task, or the name of its kernel.
-            view: Any view of one trial.
-            trial: Number of the right one; None takes the winner.
-            other: Number of the left one; None takes the winner.
-        """
-        return self._inspector.diff(task, view, trial, other)
-
-    def effects(self, task: str) -> KnobEffects:
-        """Which decisions matter, over all measured trials of a task."""
-        return self._inspector.effects(task)
-
-    def peaks(self, *, measure: bool = False) -> Peaks | None:
-        """What the target's device can do at most: arithmetic and memory; None if that is not known.
-
-        Args:
-            measure: Measure it if this machine has not yet, which takes some seconds.
-        """
-        return self._inspector.peaks(measure=measure)
+        text("task", task)
+        number = BASELINE if text("view", view) == COMPUTE_DAG else self._trial_of(task, trial)
+        return str(self._run("describe", {"task": task, "trial": number, "view": view})["text"])
 
     def write_library(self, task: str, *, trial: int | None = None) -> Path:
         """Build a task's kernel into ``artifacts/`` of the session; ``tvm.runtime.load_module`` loads it, and its function has the kernel's name.
@@ -233,7 +201,7 @@ class Session:
             SelectionError: There is no such task or trial, or no winner yet.
             InputError: The recorded schedule is damaged, or brings code of its own and the session was opened without trust.
         """
-        answer = self._run("library", {"task": task, "trial": self._trial_of(task, trial)})
+        answer = self._run("library", {"task": text("task", task), "trial": self._trial_of(task, trial)})
         path = self.directory.artifacts / str(answer.get("file", ""))
         if path.parent != self.directory.artifacts or self.directory.artifacts.is_symlink() or path.is_symlink() or not path.is_file():
             raise SessionError(f"The worker wrote no library in {plain(str(self.directory.artifacts), 120)}.", "Try again.")
@@ -246,11 +214,11 @@ class Session:
         with self.directory.store() as store:
             return winner(store.trials.progress(), task).number
 
-    def debug_outputs(self, rows: Iterable[int]) -> dict[int, list[np.ndarray[Any, Any]]]:
+    def debug_outputs(self, rows: Iterable[int] | int | str) -> dict[int, list[np.ndarray[Any, Any]]]:
         """Output tensors of kernel calls, on the inputs that the profile ran with.
 
         Args:
-            rows: Row numbers of the profile.
+            rows: Row numbers of the profile, a lone one, or a text such as ``"0,2,5-9"``.
 
         Returns:
             For each row its outputs, in the kernel's own shapes and dtypes.
@@ -259,12 +227,12 @@ class Session:
             SelectionError: A row does not exist, or is the ``runtime`` row.
         """
         profile = self.profile()
-        wanted = [operator.index(row) for row in rows]
         count = len(profile.record.kernel_rows)
+        wanted = row_numbers(rows, count)
         for row in wanted:
             if not 0 <= row < count:
-                raise SelectionError(f"Row {row} has no outputs.", f"Kernel calls are the rows 0 to {count - 1}.")
-        answer = self._run("outputs", {"rows": wanted})
+                raise SelectionError(f"Row {plain_value(row, 24)} has no outputs.", f"Kernel calls are the rows 0 to {count - 1}.")
+        answer = self._run("outputs", {"rows": list(wanted)})
         folder = self.directory.outputs(answer.get("folder", ""))
         try:
             return {int(row): [_read_array(folder, item) for item in files] for row, files in answer["files"].items()}
@@ -306,7 +274,7 @@ class Session:
 def _read_array(folder: Path, item: dict[str, str]) -> np.ndarray[Any, Any]:
     """One array that the worker wrote; its dtype may be one of ml_dtypes, which .npy keeps as raw bytes only."""
     file = folder / item["file"]
-    if file.parent != folder or file.is_symlink():
+    if file.parent != folder or file.is_symlink() or not file.is_file():
         raise ValueError(item["file"])
     array: np.ndarray[Any, Any] = np.load(file, allow_pickle=False)
     dtype = np.dtype(getattr(ml_dtypes, item["dtype"], item["dtype"]))
