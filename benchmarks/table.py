@@ -54,9 +54,8 @@ share of the time that is covered bounds it: where tuning makes kernels tens of 
 
 _MANY_TRIALS = """
 ## Cost of a trial as trials add up
-One tiny kernel searched for thousands of trials. `overhead` is the wall time less running and the builders' share of building, which
-they do at the same time; `search` is the part of it that proposes candidates. Memory is that of the worker and of all processes that
-it started.
+One tiny kernel searched for thousands of trials. `worker` is the processor time of the process that proposes, learns and stores; building and running
+are done by others. Memory is that of the worker and of all processes that it started.
 """
 
 _TRANSFER = """
@@ -178,9 +177,8 @@ def _many_trials(values: dict[str, Any]) -> Iterable[str]:
     columns: _Columns = {
         "trials": lambda block: f"{int(block['trials']):,}",
         "wall a trial (ms)": lambda block: f"{block['wall_ms']:.1f}",
-        "overhead (ms)": lambda block: f"{block['overhead_ms']:.1f}",
+        "worker (ms)": lambda block: f"{block['overhead_ms']:.1f}",
         "to the first block": lambda block: f"{block['overhead_to_first']:.2f}",
-        "search (ms)": lambda block: f"{block['search_ms']:.1f}",
         "build (ms)": lambda block: f"{block['build_ms']:.1f}",
         "run (ms)": lambda block: f"{block['run_ms']:.1f}",
         "peak memory (MB)": lambda block: f"{block['peak_bytes'] / 1e6:.0f}",
