@@ -131,7 +131,7 @@ class _Graph:
         sources: dict[Any, tuple[int, ...]] = {}
         own = [node for node in self._hints if node.name not in self._exported or self._exported[node.name] is not node]
         for node in [*self._exported.values(), *own]:
-            reads = tuple(source for read in node.all_input_nodes for source in sources.get(read, ()))
+            reads = tuple(source for read in node.all_input_nodes for source in sources.get(read, sources.get(self.source(read), ())))
             if node.op == "placeholder":
                 sources[node] = (graph.add_input(node.name, _tensors(node)),) if node.name in self._inputs else ()
             elif node.op == "output":

@@ -1,0 +1,560 @@
+/** The graph of a model: operators or kernels, coloured, searched, expanded, exported. */
+
+import { coalesce, definePart, download, element } from "../part.mjs";
+import { allKeys, countBoxes, itemAt, itemsOf, pathTo, repeatKey } from "./blocks.mjs";
+import { coloursOf, stateOf, taskColours } from "./colors.mjs";
+import { factsOf, gainText } from "./facts.mjs";
+import { linesAround, neighbour } from "./navigate.mjs";
+import { indexed, paint } from "./paint.mjs";
+import { ask, fillDetails, fillLegend } from "./panels.mjs";
+import { Scene, rowText, timeText } from "./scene.mjs";
+import { Search } from "./search.mjs";
+import { SvgSurface, CanvasSurface, pageShortener } from "./surfaces.mjs";
+import { toolbar } from "./toolbar.mjs";
+import { Window } from "./window.mjs";
+
+const MANY = 3000;
+const MOST_PIXELS = 40e6;
+const LONGEST_SIDE = 14_000;
+const HELP =
+  "Arrow keys follow the edges. Enter expands or collapses a block, c collapses the one around. Plus and minus zoom, 0 shows all, " +
+  "slash searches, n and p go to the next and previous match, g changes between operators and kernels, Escape clears the selection. " +
+  "The wheel moves the graph that was clicked; with Ctrl it zooms.";
+
+export default definePart("graph", (part) => new GraphPart(part));
+
+class GraphPart {
+  constructor(part) {
+    this.part = part;
+    this.ready = false;
+    this.expanded = { operators: new Set(), kernels: new Set() };
+    this.withConstants = false;
+    this.progress = new Map();
+    this.selection = null; // { graph, unit, node } or { graph, key }
+    this.found = [];
+    this.looks = new Map();
+    this.palette = readPalette(part.root);
+    this.shortener = pageShortener();
+    this.search = new Search();
+    this.build();
+    part.on("snapshot", (message, buffers) => this.take(message, buffers));
+    part.on("progress", ({ progress }) => this.takeProgress(progress));
+    part.watch("shown", () => this.ready && this.showGraph());
+    part.watch("colors", () => this.recolour());
+    part.watch("ticked", () => this.recolour());
+    part.watch("focus", (row) => this.followRow(row));
+    part.watch("focus_node", (node) => this.followNode(node));
+    part.onTheme(() => {
+      this.palette = readPalette(part.root);
+      this.recolour();
+    });
+    part.onEnd(() => this.search.close());
+  }
+
+  build() {
+    const { part } = this;
+    this.bar = toolbar(part, {
+      onSearch: coalesce(() => this.runSearch(), 120),
+      onStep: (step) => this.step(step),
+      onZoom: (factor) => this.window.zoom(factor),
+      onFit: () => this.window.fitAll(),
+      onCollapse: () => this.setExpanded(new Set()),
+      onExpand: () => this.expandAll(),
+      onConstants: (wanted) => {
+        this.withConstants = wanted;
+        this.redraw();
+        this.showSelection();
+      },
+      onExport: (kind) => (kind === "png" ? this.exportPng() : this.exportSvg()),
+    });
+    const help = `wb-graph-help-${Math.random().toString(36).slice(2)}`;
+    this.host = element("div", { class: "wb-graph-window", tabindex: 0, role: "application", "aria-roledescription": "graph", "aria-describedby": help });
+    this.details = element("aside", { class: "wb-graph-details", "aria-label": "Details of the selection", hidden: true });
+    this.legend = element("div", { class: "wb-graph-legend wb-grow" });
+    this.counts = element("div", { class: "wb-muted" });
+    this.live = element("div", { class: "wb-hidden-text", "aria-live": "polite" });
+    this.empty = element("div", { class: "wb-empty" }, "Waiting for the graph …");
+    part.root.append(
+      this.bar.element,
+      element("div", { class: "wb-graph-stage" }, this.host, this.details),
+      element("div", { class: "wb-bar wb-bottom" }, this.legend, this.counts),
+      element("div", { class: "wb-hidden-text", id: help }, HELP),
+      this.live,
+    );
+    this.window = new Window({
+      host: this.host,
+      signal: part.signal,
+      shortener: this.shortener,
+      scene: () => this.paintScene(),
+      onSelect: (hit) => this.choose(hit),
+      onOpen: (hit) => this.toggle(hit.item),
+    });
+    this.host.append(this.empty);
+    this.host.addEventListener("keydown", (event) => this.key(event), { signal: part.signal });
+  }
+
+  // data
+
+  take({ progress }, [buffer]) {
+    const data = JSON.parse(new TextDecoder().decode(buffer));
+    this.model = data.model;
+    this.tasks = records(data.tasks);
+    this.rows = records(data.rows).map((row) => ({ ...row, task_id: row.task === null ? null : this.tasks[row.task].task }));
+    const kernelRows = this.rows.filter((row) => row.kernel !== null);
+    this.hottest = kernelRows.reduce((most, row) => Math.max(most, row.time_us ?? 0), 0);
+    this.colours = taskColours(this.tasks);
+    this.scenes = { operators: new Scene("operators", data.operators, this.rows), kernels: new Scene("kernels", data.kernels, this.rows) };
+    this.kernelRows = kernelRows;
+    this.takeProgress(progress);
+    this.ready = true;
+    this.empty.hidden = true;
+    this.showGraph();
+    const [row, node] = [this.part.model.get("focus"), this.part.model.get("focus_node")];
+    if (node !== null) this.followNode(node);
+    else this.followRow(row);
+  }
+
+  takeProgress(progress) {
+    this.progress = new Map(progress.map((item) => [item.task, item]));
+    if (this.ready) this.recolour();
+  }
+
+  get shown() {
+    return this.part.model.get("shown");
+  }
+
+  get scene() {
+    return this.scenes[this.shown];
+  }
+
+  // drawing
+
+  showGraph() {
+    this.bar.constants(this.scene.constants.length > 0 && this.shown === "operators");
+    this.host.setAttribute("aria-label", `Graph of the ${this.shown} of ${this.model}`);
+    if (this.selection && this.selection.graph !== this.shown) this.selection = this.carried();
+    this.redraw();
+    this.recolour();
+    this.showSelection({ reveal: true });
+    this.runSearch();
+  }
+
+  /** The selection of the other graph in this one: by its row. */
+  carried() {
+    const { unit } = this.selection;
+    const other = this.scenes[this.selection.graph];
+    const row = unit === undefined ? null : other.units.row[unit];
+    const here = row === null ? undefined : this.scene.unitOfRow.get(row);
+    return here === undefined ? null : { graph: this.shown, unit: here, node: null };
+  }
+
+  /** Lays out anew; `anchor` finds what stays at its place on the screen. */
+  redraw(anchor = null) {
+    const drawing = this.scene.draw(this.expanded[this.shown], this.withConstants && this.shown === "operators");
+    this.looks.clear();
+    this.drawing = drawing;
+    this.window.show(drawing, anchor?.(drawing) ?? null);
+    this.describe();
+  }
+
+  describe() {
+    const { scene } = this;
+    const boxes = this.drawing.boxes.length;
+    const operators = scene.nodes.kind.filter((kind) => kind === "operator" || kind === "kernel").length;
+    const collapsed = this.drawing.boxes.filter(({ item }) => item.type === "repeat").length;
+    const hidden = this.withConstants ? 0 : scene.constants.length;
+    const what = this.shown === "operators" ? "operators" : "kernel calls";
+    const words = [`${operators.toLocaleString("en-US")} ${what} in ${boxes.toLocaleString("en-US")} boxes`];
+    if (collapsed) words.push(`${collapsed} repeated ${collapsed === 1 ? "block" : "blocks"} collapsed`);
+    if (hidden && this.shown === "operators") words.push(`${hidden.toLocaleString("en-US")} constants hidden`);
+    this.counts.textContent = words.join(" · ");
+    this.bar.blocks(scene.repeats.length > 0);
+  }
+
+  recolour() {
+    this.looks.clear();
+    if (!this.ready) return;
+    const mode = this.part.model.get("colors");
+    fillLegend(this.legend, mode, {
+      palette: this.palette,
+      rows: this.kernelRows,
+      tasks: this.tasks,
+      colours: this.colours,
+      hottest: this.hottest,
+      progress: (row) => this.progress.get(row.task_id),
+    });
+    this.window.refresh();
+    if (this.selection) this.fillDetails();
+  }
+
+  paintScene() {
+    return {
+      palette: this.palette,
+      about: (item) => this.scene.aboutItem(item),
+      look: (item) => this.look(item),
+      hint: (item) => this.hint(item),
+      lit: this.lit ?? new Set(),
+    };
+  }
+
+  /** How a box is shown; kept until something of it changes. */
+  look(item) {
+    const known = this.looks.get(item.key);
+    if (known) return known;
+    const about = this.scene.aboutItem(item);
+    const mode = this.part.model.get("colors");
+    const progress = (row) => this.progress.get(row.task_id);
+    const colours = coloursOf(mode, about.rows, { hottest: this.hottest, tasks: this.colours, progress }, this.palette);
+    const found = this.foundSet?.size ? about.units.some((unit) => this.foundSet.has(unit)) : false;
+    const ticked = about.rows.length > 0 && about.rows.some((row) => this.tickedSet.has(row.row));
+    const look = {
+      ...colours,
+      footer: this.footer(about, mode),
+      ticked,
+      found,
+      dim: Boolean(this.foundSet?.size) && !found,
+      focused: this.shownItem?.key === item.key,
+      line: this.shownItem?.key === item.key ? (this.selection?.node ?? null) : null,
+    };
+    this.looks.set(item.key, look);
+    return look;
+  }
+
+  get tickedSet() {
+    const ticked = this.part.model.get("ticked");
+    if (this.tickedList !== ticked) [this.tickedList, this.tickedNow] = [ticked, new Set(ticked)];
+    return this.tickedNow;
+  }
+
+  footer(about, mode) {
+    const { rows, state, shape } = about;
+    if (!rows.length) return state === "eliminated" ? "nothing left to run" : state === "builtin" ? "VM builtin, no kernel" : shape;
+    if (mode === "time") return `${rowText(rows)} · ${timeText(rows)}`;
+    const tasks = new Set(rows.map((row) => row.task));
+    if (tasks.size > 1) return `${rowText(rows)} · ${tasks.size} tasks`;
+    const [row] = rows;
+    if (mode === "task") return `${rowText(rows)} · ${this.tasks[row.task]?.name ?? ""}`;
+    const progress = this.progress.get(row.task_id);
+    const gain = progress?.before_us && progress.now_us ? ` ${(progress.before_us / progress.now_us).toFixed(2)}×` : "";
+    return `${rowText(rows)} · ${stateOf(row, progress)}${gain}`;
+  }
+
+  hint(item) {
+    const about = this.scene.aboutItem(item);
+    const names = about.lines.map(({ strong, text }) => [strong, text].filter(Boolean).join(" ")).join("\n");
+    const row = about.rows.length === 1 ? about.rows[0] : null;
+    const progress = row && this.progress.get(row.task_id);
+    return [names, about.rows.length ? `${rowText(about.rows)} · ${timeText(about.rows)}` : about.shape, progress ? gainText(progress) : ""].filter(Boolean).join("\n");
+  }
+
+  // selection
+
+  /** A click on the drawing. */
+  choose(hit) {
+    if (!hit) return this.select(null);
+    const { item, node } = hit;
+    if (item.type === "repeat" || item.type === "copy") return this.select({ graph: this.shown, key: item.key });
+    const [unit] = this.scene.unitsOf(item);
+    const nodes = this.scene.units.nodes[unit];
+    const own = this.shown === "operators" ? (node ?? (nodes.length === 1 ? nodes[0] : null)) : null;
+    return this.select({ graph: this.shown, unit, node: own });
+  }
+
+  /** Selects, and tells the others by the traits. */
+  select(selection, options = {}) {
+    this.selection = selection;
+    const unit = selection?.unit;
+    const row = unit === undefined ? null : this.scene.units.row[unit];
+    const node = this.shown === "operators" ? (selection?.node ?? null) : null;
+    this.telling = true;
+    this.part.model.set("focus", row);
+    this.part.model.set("focus_node", node);
+    this.part.model.save_changes();
+    this.telling = false;
+    this.showSelection(options);
+  }
+
+  followRow(row) {
+    if (!this.ready || this.telling) return;
+    const unit = this.selection?.unit;
+    if ((unit === undefined ? null : this.scene.units.row[unit]) === row) return;
+    const found = row === null ? undefined : this.scene.unitOfRow.get(row);
+    this.selection = found === undefined ? null : { graph: this.shown, unit: found, node: null };
+    this.showSelection({ reveal: true });
+  }
+
+  followNode(node) {
+    if (!this.ready || this.telling || node === null || this.shown !== "operators" || this.selection?.node === node) return;
+    const unit = this.scene.unitOfNode[node];
+    this.selection = unit === undefined ? null : { graph: this.shown, unit, node };
+    this.showSelection({ reveal: true });
+  }
+
+  /** The item that is shown for the selection: the box itself, or the block that hides it. */
+  findShown() {
+    if (!this.selection) return null;
+    if (this.selection.key) return everything(this.drawing).find(({ item }) => item.key === this.selection.key)?.item ?? null;
+    return this.scene.itemOfUnit(this.drawing, this.selection.unit) ?? null;
+  }
+
+  showSelection({ reveal = false } = {}) {
+    this.shownItem = this.findShown();
+    if (!this.shownItem) this.selection = null;
+    this.lit = this.shownItem ? linesAround(this.shownItem, this.drawing.lines, this.scene) : new Set();
+    this.looks.clear();
+    this.details.hidden = !this.selection;
+    if (this.selection) this.fillDetails();
+    const box = this.shownItem && boxOf(this.drawing, this.shownItem);
+    if (reveal && box) this.window.reveal(box);
+    this.window.refresh();
+    if (this.selection) this.live.textContent = this.spoken();
+  }
+
+  spoken() {
+    const { item, node } = this.subject();
+    const { title, subtitle, chips } = factsOf(this.scene, item, node, this.known());
+    const about = this.scene.aboutItem(item);
+    return [title, subtitle, ...chips, about.rows.length ? `${rowText(about.rows)}, ${timeText(about.rows)}` : ""].filter(Boolean).join(", ");
+  }
+
+  known() {
+    return { tasks: this.tasks, progress: this.progress, operators: this.scenes.operators, kernels: this.scenes.kernels };
+  }
+
+  /** What the details are of: the selected box, also if a block hides it. */
+  subject() {
+    const { unit, node } = this.selection;
+    if (unit === undefined) return { item: this.shownItem, node: null };
+    const place = this.scene.placeOfUnit.get(unit);
+    if (place === undefined) return { item: this.shownItem, node };
+    return { item: { type: "unit", key: `u${place}`, start: place, end: place + 1 }, node };
+  }
+
+  fillDetails() {
+    const { item, node } = this.subject();
+    const facts = factsOf(this.scene, item, node, this.known());
+    const close = ["Close", () => this.select(null)];
+    fillDetails(this.details, facts, [...this.blockButtons(), close], (link) => this.go(link));
+  }
+
+  blockButtons() {
+    const { shownItem: item } = this;
+    if (!item) return [];
+    const buttons = [];
+    if (item.type === "repeat" && this.selection.unit !== undefined) buttons.push(["Expand to it", () => this.revealUnit(this.selection.unit)]);
+    if (item.type === "repeat") buttons.push([`Expand into ${item.copies}`, () => this.toggle(item)]);
+    if (item.type === "copy") buttons.push([item.items ? "Collapse" : "Expand", () => this.toggle(item)]);
+    if (item.repeat) buttons.push(["Collapse all of them", () => this.collapse(item.repeat)]);
+    else if (item.type === "unit" && this.around(item)) buttons.push(["Collapse the block", () => this.collapse(this.around(item))]);
+    return buttons;
+  }
+
+  go(link) {
+    if (link.graph && link.graph !== this.shown) this.part.set("shown", link.graph);
+    const unit = link.unit ?? this.scene.unitOfRow.get(link.row);
+    if (unit === undefined) return;
+    this.select({ graph: this.shown, unit, node: this.shown === "operators" ? (link.node ?? null) : null }, { reveal: true });
+  }
+
+  // blocks
+
+  around(item) {
+    const keys = pathTo(item.start, this.scene.repeats).filter((key) => this.expanded[this.shown].has(key));
+    return keys[keys.length - 1];
+  }
+
+  toggle(item) {
+    const keys = new Set(this.expanded[this.shown]);
+    if (item.type !== "repeat" && item.type !== "copy") return;
+    if (item.items) keys.delete(item.key);
+    else keys.add(item.key);
+    this.setExpanded(keys, item);
+  }
+
+  collapse(key) {
+    const keys = new Set(this.expanded[this.shown]);
+    keys.delete(key);
+    this.setExpanded(keys, this.shownItem);
+  }
+
+  revealUnit(unit) {
+    const path = pathTo(this.scene.placeOfUnit.get(unit), this.scene.repeats);
+    const node = this.selection?.unit === unit ? this.selection.node : null;
+    this.setExpanded(new Set([...this.expanded[this.shown], ...path]), this.shownItem).then((done) => {
+      if (done) this.select({ graph: this.shown, unit, node }, { reveal: true });
+    });
+  }
+
+  expandAll() {
+    this.setExpanded(new Set(allKeys(this.scene.repeats)));
+  }
+
+  /** Shows other blocks expanded, after a question if that is much; `item` stays where it is on the screen. */
+  async setExpanded(keys, item = null) {
+    const { scene, shown } = this;
+    const boxes = countBoxes(itemsOf(0, scene.kept.length, scene.repeats, keys));
+    if (boxes > MANY && boxes > this.drawing.boxes.length + MANY) {
+      const agreed = await ask(this.host, `This shows ${boxes.toLocaleString("en-US")} boxes at once and can take some seconds.`, `Show ${boxes.toLocaleString("en-US")} boxes`);
+      if (!agreed || this.shown !== shown) return false;
+    }
+    this.expanded[shown] = keys;
+    const from = item && boxOf(this.drawing, item);
+    this.redraw(from ? (drawing) => anchorAt(drawing, item, from) : null);
+    if (this.selection?.key && !this.findShown() && item) {
+      const heir = itemAt(this.drawing.items, item.start);
+      this.selection = heir && heir.type !== "unit" ? { graph: shown, key: heir.key } : null;
+    }
+    this.showSelection();
+    return true;
+  }
+
+  // search
+
+  async runSearch() {
+    if (!this.ready) return;
+    const scene = this.scene;
+    scene.searched ??= scene.texts();
+    const answer = await this.search.find(this.bar.query(), scene.searched);
+    if (answer === null || scene !== this.scene) return;
+    this.found = answer.found.filter((unit) => scene.placeOfUnit.has(unit) || this.withConstants);
+    this.foundSet = new Set(this.found);
+    this.match = -1;
+    this.looks.clear();
+    this.bar.found(this.bar.query() ? answer.problem || matches(this.found.length) : "", Boolean(answer.problem));
+    this.window.refresh();
+  }
+
+  step(step) {
+    if (!this.found.length) return;
+    this.match = this.match < 0 ? (step > 0 ? 0 : this.found.length - 1) : (this.match + step + this.found.length) % this.found.length;
+    this.bar.found(`${this.match + 1} of ${matches(this.found.length)}`);
+    const unit = this.found[this.match];
+    const [node = null] = this.shown === "operators" && this.scene.units.nodes[unit].length === 1 ? this.scene.units.nodes[unit] : [];
+    this.select({ graph: this.shown, unit, node }, { reveal: true });
+  }
+
+  // keyboard
+
+  key(event) {
+    if (event.target !== this.host || event.ctrlKey || event.metaKey || event.altKey) return;
+    const arrows = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
+    const simple = {
+      "+": () => this.window.zoom(1.25),
+      "=": () => this.window.zoom(1.25),
+      "-": () => this.window.zoom(0.8),
+      0: () => this.window.fitAll(),
+      "/": () => this.bar.focusSearch(),
+      n: () => this.step(1),
+      p: () => this.step(-1),
+      g: () => this.part.set("shown", this.shown === "operators" ? "kernels" : "operators"),
+      c: () => this.shownItem && this.collapseAround(),
+      Enter: () => this.shownItem && this.toggle(this.shownItem),
+      Escape: () => this.select(null),
+      Home: () => this.arrive(this.drawing.boxes[0]),
+      End: () => this.arrive(this.drawing.boxes[this.drawing.boxes.length - 1]),
+    };
+    if (!this.ready || !(arrows[event.key] || simple[event.key])) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (simple[event.key]) simple[event.key]();
+    else if (!this.shownItem) this.arrive(this.drawing.boxes[0]);
+    else this.arrive(neighbour(arrows[event.key], this.shownItem, this.drawing, this.scene, itemAt));
+  }
+
+  collapseAround() {
+    const key = this.shownItem.repeat ?? this.around(this.shownItem);
+    if (key) this.collapse(key);
+  }
+
+  arrive(box) {
+    if (!box) return;
+    const { item } = box;
+    if (item.type === "repeat" || item.type === "copy") this.select({ graph: this.shown, key: item.key }, { reveal: true });
+    else {
+      const [unit] = this.scene.unitsOf(item);
+      const nodes = this.scene.units.nodes[unit];
+      this.select({ graph: this.shown, unit, node: this.shown === "operators" && nodes.length === 1 ? nodes[0] : null }, { reveal: true });
+    }
+  }
+
+  // export
+
+  /** Paints all of the drawing on a surface. */
+  paintWhole(surface, scale) {
+    const { width, height } = this.drawing;
+    const whole = { left: -20, top: -20, right: width + 20, bottom: height + 20, scale };
+    paint(surface, this.drawing, indexed(this.drawing), whole, { ...this.paintScene(), hovered: null });
+  }
+
+  exportSvg() {
+    const surface = new SvgSurface(this.shortener);
+    this.paintWhole(surface, 1);
+    const { width, height } = this.drawing;
+    const file = surface.file({ width, height, background: this.palette.bg, title: `${this.model}: ${this.shown}` });
+    download(`${fileName(this.model)}-${this.shown}.svg`, file, "image/svg+xml");
+  }
+
+  exportPng() {
+    const width = this.drawing.width + 40;
+    const height = this.drawing.height + 40;
+    const scale = Math.min(2, LONGEST_SIDE / Math.max(width, height), Math.sqrt(MOST_PIXELS / (width * height)));
+    const canvas = element("canvas");
+    canvas.width = Math.ceil(width * scale);
+    canvas.height = Math.ceil(height * scale);
+    const context = canvas.getContext("2d");
+    context.fillStyle = this.palette.bg;
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    context.setTransform(scale, 0, 0, scale, 20 * scale, 20 * scale);
+    this.paintWhole(new CanvasSurface(context, this.shortener), scale);
+    canvas.toBlob((blob) => {
+      if (blob) download(`${fileName(this.model)}-${this.shown}.png`, blob, "image/png");
+      else this.part.fail("The picture is too large for this browser.", "Export SVG instead.");
+    }, "image/png");
+  }
+}
+
+const matches = (count) => `${count.toLocaleString("en-US")} ${count === 1 ? "match" : "matches"}`;
+const fileName = (model) => model.replace(/[^A-Za-z0-9._-]+/g, "_").replace(/^[.-]+/, "").slice(0, 60) || "graph";
+const everything = (drawing) => [...drawing.boxes, ...drawing.frames];
+const boxOf = (drawing, item) => everything(drawing).find((box) => box.item.key === item.key);
+
+/** The old box and the one that takes its place: what has its key, or its first part, or the block that took it in. */
+function anchorAt(drawing, item, from) {
+  const to = boxOf(drawing, item) ?? everything(drawing).find((box) => box.item.start <= item.start && item.start < box.item.end);
+  return to ? { from, to } : null;
+}
+
+/** Columns as a list of records. */
+function records(columns) {
+  const names = Object.keys(columns);
+  return names.length ? columns[names[0]].map((_, index) => Object.fromEntries(names.map((name) => [name, columns[name][index]]))) : [];
+}
+
+/** The colours of the style sheet, for what is painted. */
+function readPalette(root) {
+  const style = getComputedStyle(root);
+  const colour = (name) => style.getPropertyValue(`--wb-${name}`).trim();
+  const numbered = (name, from, to) => Array.from({ length: to - from + 1 }, (_, index) => colour(`${name}-${from + index}`));
+  return {
+    bg: colour("bg"),
+    surface: colour("surface"),
+    raised: colour("raised"),
+    text: colour("text"),
+    soft: colour("graph-soft"),
+    muted: colour("muted"),
+    border: colour("border"),
+    outline: colour("graph-outline"),
+    edge: colour("graph-edge"),
+    accent: colour("accent"),
+    accentSoft: colour("accent-soft"),
+    focusEdge: colour("focus-edge"),
+    good: colour("good"),
+    warn: colour("warn"),
+    bad: colour("bad"),
+    neutral: colour("series-8"),
+    plain: colour("border"),
+    off: colour("graph-edge"),
+    heat: numbered("heat", 0, 4),
+    series: numbered("series", 1, 9),
+  };
+}
