@@ -34,14 +34,13 @@ def describe_relay(module: syntax.Module, emitter: Emitter, inputs: Collection[s
     sources = {name: graph.add_input(name, (parameters[name],)) for name in inputs}
     arguments: dict[str, Item[Wire]] = {name: Wire(sources.get(name), (tensor,)) for name, tensor in parameters.items()}
     result = walk.run(module.main, arguments)
-    count = len(emitter.origins.operators)
-    if walk.count < count:  # the emitter bound the result under a name of its own
-        reads = _reads(result)
-        graph.describe(walk.count, Described(reads=reads, outputs=_tensors(result)))
-        result = Wire(walk.count, _tensors(result))
+    is_bound_apart = walk.count < len(emitter.origins.operators)  # as an operator of its own, `return`
+    if is_bound_apart:
+        graph.describe(walk.count, Described(reads=_reads(result), outputs=_tensors(result)))
     fields = result if isinstance(result, tuple) else (result,)
     for index, item in enumerate(fields):
-        graph.add_output(f"output {index}" if len(fields) > 1 else "output", _reads(item), _tensors(item))
+        reads = (walk.count,) if is_bound_apart else _reads(item)
+        graph.add_output(f"output {index}" if len(fields) > 1 else "output", reads, _tensors(item))
     return graph
 
 
