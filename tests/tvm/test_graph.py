@@ -118,9 +118,6 @@ def test_the_kernel_graph_sees_through_views_and_says_which_inputs_reach_a_row(o
     assert reads[third] == [names[second]]
     outputs = [(node.name, reads[index]) for index, node in enumerate(graph.kernels) if node.kind == OUTPUT]
     assert outputs == [("d", [names[third]]), ("a", [names[first]])]
-        ("d", [names[third]]),
-        ("a", [names[first]]),
-    ]
 
 
 def test_the_graph_of_a_relay_text_has_its_variables_places_and_attributes(onnx_lab: Any) -> None:
@@ -201,8 +198,6 @@ def test_the_graph_of_an_exported_program_has_the_users_own_operators(onnx_lab: 
 
     layers = (torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Dropout(), torch.nn.Flatten())
     network = torch.nn.Sequential(*layers)
-        torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Dropout(), torch.nn.Flatten()
-    )
     path = tmp_path / "network.pt2"
     torch.export.save(torch.export.export(network.eval(), (torch.zeros(1, 3, 8, 8),)), str(path))
     graph = graph_of(lowered(import_exported_program(path, {}), onnx_lab))
