@@ -1,25 +1,22 @@
 /** The graph of a model: operators or kernels, coloured, searched, expanded, exported. */
 
-import { coalesce, definePart, download, element } from "../part.mjs";
-import { allKeys, countBoxes, itemAt, itemsOf, pathTo, repeatKey } from "./blocks.mjs";
-import { coloursOf, stateOf, taskColours } from "./colors.mjs";
-import { factsOf, gainText } from "./facts.mjs";
-import { linesAround, neighbour } from "./navigate.mjs";
-import { indexed, paint } from "./paint.mjs";
+import { coalesce, definePart, element } from "../part.mjs";
+import { allKeys, countBoxes, itemAt, itemsOf, pathTo } from "./blocks.mjs";
+import { taskColours } from "./colors.mjs";
+import { savePng, saveSvg } from "./export.mjs";
+import { factsOf } from "./facts.mjs";
+import { HELP, keysOf } from "./keys.mjs";
+import { Looks, hintOf } from "./looks.mjs";
+import { linesAround } from "./navigate.mjs";
+import { readPalette } from "./palette.mjs";
 import { ask, fillDetails, fillLegend } from "./panels.mjs";
 import { Scene, rowText, timeText } from "./scene.mjs";
 import { Search } from "./search.mjs";
-import { SvgSurface, CanvasSurface, pageShortener } from "./surfaces.mjs";
+import { pageShortener } from "./surfaces.mjs";
 import { toolbar } from "./toolbar.mjs";
 import { Window } from "./window.mjs";
 
-const MANY = 3000;
-const MOST_PIXELS = 40e6;
-const LONGEST_SIDE = 14_000;
-const HELP =
-  "Arrow keys follow the edges. Enter expands or collapses a block, c collapses the one around. Plus and minus zoom, 0 shows all, " +
-  "slash searches, n and p go to the next and previous match, g changes between operators and kernels, Escape clears the selection. " +
-  "The wheel moves the graph that was clicked; with Ctrl it zooms.";
+const MANY = 3000; // boxes that are shown at once without a question
 
 export default definePart("graph", (part) => new GraphPart(part));
 
@@ -32,7 +29,9 @@ class GraphPart {
     this.progress = new Map();
     this.selection = null; // { graph, unit, node } or { graph, key }
     this.found = [];
-    this.looks = new Map();
+    this.foundSet = new Set();
+    this.lit = new Set();
+    this.looks = new Looks({ tasks: [], hottest: 0, colours: new Map() });
     this.palette = readPalette(part.root);
     this.shortener = pageShortener();
     this.search = new Search();
@@ -65,7 +64,7 @@ class GraphPart {
         this.redraw();
         this.showSelection();
       },
-      onExport: (kind) => (kind === "png" ? this.exportPng() : this.exportSvg()),
+      onExport: (kind) => this.save(kind),
     });
     const help = `wb-graph-help-${Math.random().toString(36).slice(2)}`;
     this.host = element("div", { class: "wb-graph-window", tabindex: 0, role: "application", "aria-roledescription": "graph", "aria-describedby": help });
@@ -103,6 +102,7 @@ class GraphPart {
     const kernelRows = this.rows.filter((row) => row.kernel !== null);
     this.hottest = kernelRows.reduce((most, row) => Math.max(most, row.time_us ?? 0), 0);
     this.colours = taskColours(this.tasks);
+    this.looks = new Looks(this);
     this.scenes = { operators: new Scene("operators", data.operators, this.rows), kernels: new Scene("kernels", data.kernels, this.rows) };
     this.kernelRows = kernelRows;
     this.takeProgress(progress);
@@ -132,6 +132,8 @@ class GraphPart {
   showGraph() {
     this.bar.constants(this.scene.constants.length > 0 && this.shown === "operators");
     this.host.setAttribute("aria-label", `Graph of the ${this.shown} of ${this.model}`);
+    this.found = [];
+    this.foundSet = new Set();
     if (this.selection && this.selection.graph !== this.shown) this.selection = this.carried();
     this.redraw();
     this.recolour();
@@ -188,63 +190,28 @@ class GraphPart {
   }
 
   paintScene() {
+    const state = this.state();
     return {
       palette: this.palette,
       about: (item) => this.scene.aboutItem(item),
-      look: (item) => this.look(item),
-      hint: (item) => this.hint(item),
-      lit: this.lit ?? new Set(),
+      look: (item) => this.looks.of(item, state),
+      hint: (item) => hintOf(this.scene.aboutItem(item), this.progress),
+      lit: this.lit,
     };
   }
 
-  /** How a box is shown; kept until something of it changes. */
-  look(item) {
-    const known = this.looks.get(item.key);
-    if (known) return known;
-    const about = this.scene.aboutItem(item);
-    const mode = this.part.model.get("colors");
-    const progress = (row) => this.progress.get(row.task_id);
-    const colours = coloursOf(mode, about.rows, { hottest: this.hottest, tasks: this.colours, progress }, this.palette);
-    const found = this.foundSet?.size ? about.units.some((unit) => this.foundSet.has(unit)) : false;
-    const ticked = about.rows.length > 0 && about.rows.some((row) => this.tickedSet.has(row.row));
-    const look = {
-      ...colours,
-      footer: this.footer(about, mode),
-      ticked,
-      found,
-      dim: Boolean(this.foundSet?.size) && !found,
-      focused: this.shownItem?.key === item.key,
-      line: this.shownItem?.key === item.key ? (this.selection?.node ?? null) : null,
-    };
-    this.looks.set(item.key, look);
-    return look;
+  /** What decides how boxes look, besides the model. */
+  state() {
+    const { model } = this.part;
+    const { scene, palette, progress, foundSet, shownItem, selection } = this;
+    return { mode: model.get("colors"), ticked: model.get("ticked"), scene, palette, progress, found: foundSet, focused: shownItem?.key, node: selection?.node ?? null };
   }
 
-  get tickedSet() {
-    const ticked = this.part.model.get("ticked");
-    if (this.tickedList !== ticked) [this.tickedList, this.tickedNow] = [ticked, new Set(ticked)];
-    return this.tickedNow;
-  }
-
-  footer(about, mode) {
-    const { rows, state, shape } = about;
-    if (!rows.length) return state === "eliminated" ? "nothing left to run" : state === "builtin" ? "VM builtin, no kernel" : shape;
-    if (mode === "time") return `${rowText(rows)} · ${timeText(rows)}`;
-    const tasks = new Set(rows.map((row) => row.task));
-    if (tasks.size > 1) return `${rowText(rows)} · ${tasks.size} tasks`;
-    const [row] = rows;
-    if (mode === "task") return `${rowText(rows)} · ${this.tasks[row.task]?.name ?? ""}`;
-    const progress = this.progress.get(row.task_id);
-    const gain = progress?.before_us && progress.now_us ? ` ${(progress.before_us / progress.now_us).toFixed(2)}×` : "";
-    return `${rowText(rows)} · ${stateOf(row, progress)}${gain}`;
-  }
-
-  hint(item) {
-    const about = this.scene.aboutItem(item);
-    const names = about.lines.map(({ strong, text }) => [strong, text].filter(Boolean).join(" ")).join("\n");
-    const row = about.rows.length === 1 ? about.rows[0] : null;
-    const progress = row && this.progress.get(row.task_id);
-    return [names, about.rows.length ? `${rowText(about.rows)} · ${timeText(about.rows)}` : about.shape, progress ? gainText(progress) : ""].filter(Boolean).join("\n");
+  save(kind) {
+    if (!this.ready) return;
+    const picture = { drawing: this.drawing, scene: this.paintScene(), shortener: this.shortener, title: `${this.model} ${this.shown}` };
+    if (kind === "svg") saveSvg(picture);
+    else savePng(picture).catch((error) => this.part.fail(error));
   }
 
   // selection
@@ -393,7 +360,7 @@ class GraphPart {
   async setExpanded(keys, item = null) {
     const { scene, shown } = this;
     const boxes = countBoxes(itemsOf(0, scene.kept.length, scene.repeats, keys));
-    if (boxes > MANY && boxes > this.drawing.boxes.length + MANY) {
+    if (boxes > this.drawing.boxes.length + MANY) {
       const agreed = await ask(this.host, `This shows ${boxes.toLocaleString("en-US")} boxes at once and can take some seconds.`, `Show ${boxes.toLocaleString("en-US")} boxes`);
       if (!agreed || this.shown !== shown) return false;
     }
@@ -436,29 +403,12 @@ class GraphPart {
   // keyboard
 
   key(event) {
-    if (event.target !== this.host || event.ctrlKey || event.metaKey || event.altKey) return;
-    const arrows = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
-    const simple = {
-      "+": () => this.window.zoom(1.25),
-      "=": () => this.window.zoom(1.25),
-      "-": () => this.window.zoom(0.8),
-      0: () => this.window.fitAll(),
-      "/": () => this.bar.focusSearch(),
-      n: () => this.step(1),
-      p: () => this.step(-1),
-      g: () => this.part.set("shown", this.shown === "operators" ? "kernels" : "operators"),
-      c: () => this.shownItem && this.collapseAround(),
-      Enter: () => this.shownItem && this.toggle(this.shownItem),
-      Escape: () => this.select(null),
-      Home: () => this.arrive(this.drawing.boxes[0]),
-      End: () => this.arrive(this.drawing.boxes[this.drawing.boxes.length - 1]),
-    };
-    if (!this.ready || !(arrows[event.key] || simple[event.key])) return;
+    if (!this.ready || event.target !== this.host || event.ctrlKey || event.metaKey || event.altKey) return;
+    const handler = keysOf(this)[event.key];
+    if (!handler) return;
     event.preventDefault();
     event.stopPropagation();
-    if (simple[event.key]) simple[event.key]();
-    else if (!this.shownItem) this.arrive(this.drawing.boxes[0]);
-    else this.arrive(neighbour(arrows[event.key], this.shownItem, this.drawing, this.scene, itemAt));
+    handler();
   }
 
   collapseAround() {
@@ -476,45 +426,9 @@ class GraphPart {
       this.select({ graph: this.shown, unit, node: this.shown === "operators" && nodes.length === 1 ? nodes[0] : null }, { reveal: true });
     }
   }
-
-  // export
-
-  /** Paints all of the drawing on a surface. */
-  paintWhole(surface, scale) {
-    const { width, height } = this.drawing;
-    const whole = { left: -20, top: -20, right: width + 20, bottom: height + 20, scale };
-    paint(surface, this.drawing, indexed(this.drawing), whole, { ...this.paintScene(), hovered: null });
-  }
-
-  exportSvg() {
-    const surface = new SvgSurface(this.shortener);
-    this.paintWhole(surface, 1);
-    const { width, height } = this.drawing;
-    const file = surface.file({ width, height, background: this.palette.bg, title: `${this.model}: ${this.shown}` });
-    download(`${fileName(this.model)}-${this.shown}.svg`, file, "image/svg+xml");
-  }
-
-  exportPng() {
-    const width = this.drawing.width + 40;
-    const height = this.drawing.height + 40;
-    const scale = Math.min(2, LONGEST_SIDE / Math.max(width, height), Math.sqrt(MOST_PIXELS / (width * height)));
-    const canvas = element("canvas");
-    canvas.width = Math.ceil(width * scale);
-    canvas.height = Math.ceil(height * scale);
-    const context = canvas.getContext("2d");
-    context.fillStyle = this.palette.bg;
-    context.fillRect(0, 0, canvas.width, canvas.height);
-    context.setTransform(scale, 0, 0, scale, 20 * scale, 20 * scale);
-    this.paintWhole(new CanvasSurface(context, this.shortener), scale);
-    canvas.toBlob((blob) => {
-      if (blob) download(`${fileName(this.model)}-${this.shown}.png`, blob, "image/png");
-      else this.part.fail("The picture is too large for this browser.", "Export SVG instead.");
-    }, "image/png");
-  }
 }
 
 const matches = (count) => `${count.toLocaleString("en-US")} ${count === 1 ? "match" : "matches"}`;
-const fileName = (model) => model.replace(/[^A-Za-z0-9._-]+/g, "_").replace(/^[.-]+/, "").slice(0, 60) || "graph";
 const everything = (drawing) => [...drawing.boxes, ...drawing.frames];
 const boxOf = (drawing, item) => everything(drawing).find((box) => box.item.key === item.key);
 
@@ -528,33 +442,4 @@ function anchorAt(drawing, item, from) {
 function records(columns) {
   const names = Object.keys(columns);
   return names.length ? columns[names[0]].map((_, index) => Object.fromEntries(names.map((name) => [name, columns[name][index]]))) : [];
-}
-
-/** The colours of the style sheet, for what is painted. */
-function readPalette(root) {
-  const style = getComputedStyle(root);
-  const colour = (name) => style.getPropertyValue(`--wb-${name}`).trim();
-  const numbered = (name, from, to) => Array.from({ length: to - from + 1 }, (_, index) => colour(`${name}-${from + index}`));
-  return {
-    bg: colour("bg"),
-    surface: colour("surface"),
-    raised: colour("raised"),
-    text: colour("text"),
-    soft: colour("graph-soft"),
-    muted: colour("muted"),
-    border: colour("border"),
-    outline: colour("graph-outline"),
-    edge: colour("graph-edge"),
-    accent: colour("accent"),
-    accentSoft: colour("accent-soft"),
-    focusEdge: colour("focus-edge"),
-    good: colour("good"),
-    warn: colour("warn"),
-    bad: colour("bad"),
-    neutral: colour("series-8"),
-    plain: colour("border"),
-    off: colour("graph-edge"),
-    heat: numbered("heat", 0, 4),
-    series: numbered("series", 1, 9),
-  };
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 import traitlets
 
+from workbench.api.profile import SessionProfile
 from workbench.errors import InputError
 from workbench.notebook.graph.snapshot import progress_list, snapshot
 from workbench.notebook.part import Part, bundled
@@ -31,7 +32,7 @@ class GraphView(Part):
 
     Args:
         graph: The graphs, as from `Session.graph`.
-        profile: The profile that they belong to.
+        profile: The profile that they belong to: a session's, or the record of one.
         progress: How far the search of each task is.
 
     Raises:
@@ -47,9 +48,10 @@ class GraphView(Part):
     focus_node: Any = traitlets.Int(None, allow_none=True).tag(sync=True)
     ticked: Any = traitlets.List(traitlets.Int()).tag(sync=True)
 
-    def __init__(self, graph: ModelGraph, profile: Profile, progress: Iterable[TaskProgress] = (), **traits: Any) -> None:
+    def __init__(self, graph: ModelGraph, profile: Profile | SessionProfile, progress: Iterable[TaskProgress] = (), **traits: Any) -> None:
+        profile = profile.record if isinstance(profile, SessionProfile) else profile
         if not graph.belongs_to(profile):
-            raise InputError("The graph is not that of the profile.", "Take both from one session: session.graph() and session.profile().record.")
+            raise InputError("The graph is not that of the profile.", "Take both from one session: session.graph() and session.profile().")
         self._rows = len(profile.kernel_rows)
         self._nodes = len(graph.source)
         self._snapshot = snapshot(graph, profile)
