@@ -21,9 +21,9 @@ sys.path.insert(0, str(ROOT))
 from tests.browser.lab import Server, chromium_browser, jupyter_server, open_in_lab  # noqa: E402 - the tests' own server and browser
 
 MODELS = {
-    "tangle 3,000": "tangle(3000)",
-    "tangle 10,000": "tangle(10000)",
-    "transformer 3,108, layers collapsed": "transformer(74, heads=5)",
+    "3,000 boxes": "tangle(6000)",
+    "10,000 boxes": "tangle(20000)",
+    "a transformer of 3,000 operators": "transformer(74, heads=5)",
     "5,000 kernels": "tangle(10000)",
 }
 CELLS = (

@@ -32,9 +32,9 @@ export function zoomAt(camera, factor, screenX, screenY) {
 /** Moves by points of the screen. */
 export const pan = (camera, screenX, screenY) => ({ ...camera, x: camera.x - screenX / camera.scale, y: camera.y - screenY / camera.scale });
 
-/** Moves as little as is needed to see a box, and zooms in if it could not be read. */
-export function reveal(camera, box, view, margin = 48) {
-  if (camera.scale < READABLE * 0.6) return centre({ ...camera, scale: READABLE * 1.3 }, box, view);
+/** Moves as little as is needed to see a box, and with `zoom` zooms in if it could not be read. */
+export function reveal(camera, box, view, { zoom = true, margin = 48 } = {}) {
+  if (zoom && camera.scale < READABLE * 0.6) return centre({ ...camera, scale: READABLE * 1.3 }, box, view);
   const left = camera.x + margin / camera.scale;
   const right = camera.x + (view.width - margin) / camera.scale;
   const top = camera.y + margin / camera.scale;

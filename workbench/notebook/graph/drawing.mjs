@@ -147,25 +147,25 @@ export class Bands {
   constructor(height = 512) {
     this.height = height;
     this.bands = new Map();
-    this.count = 0;
+    this.visit = 0;
   }
 
   add(thing, top, bottom) {
-    this.count++;
+    const entry = { thing, visit: 0 };
     for (let band = Math.floor(top / this.height); band <= Math.floor(bottom / this.height); band++) {
       if (!this.bands.has(band)) this.bands.set(band, []);
-      this.bands.get(band).push(thing);
+      this.bands.get(band).push(entry);
     }
   }
 
   /** Calls `visit` once for each thing between two heights. */
   between(top, bottom, visit) {
-    const seen = new Set();
+    const now = ++this.visit;
     for (let band = Math.floor(top / this.height); band <= Math.floor(bottom / this.height); band++) {
-      for (const thing of this.bands.get(band) ?? []) {
-        if (seen.has(thing)) continue;
-        seen.add(thing);
-        visit(thing);
+      for (const entry of this.bands.get(band) ?? []) {
+        if (entry.visit === now) continue;
+        entry.visit = now;
+        visit(entry.thing);
       }
     }
   }

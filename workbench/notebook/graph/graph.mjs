@@ -67,7 +67,7 @@ class GraphPart {
       onExport: (kind) => this.save(kind),
     });
     const help = `wb-graph-help-${Math.random().toString(36).slice(2)}`;
-    this.host = element("div", { class: "wb-graph-window", tabindex: 0, role: "application", "aria-roledescription": "graph", "aria-describedby": help });
+    this.host = element("div", { class: "wb-graph-window", tabindex: 0, role: "application", "aria-roledescription": "graph", "aria-describedby": help, "data-lm-suppress-shortcuts": "true" });
     this.details = element("aside", { class: "wb-graph-details", "aria-label": "Details of the selection", hidden: true });
     this.legend = element("div", { class: "wb-graph-legend wb-grow" });
     this.counts = element("div", { class: "wb-muted" });
@@ -269,10 +269,11 @@ class GraphPart {
     if (!this.shownItem) this.selection = null;
     this.lit = this.shownItem ? linesAround(this.shownItem, this.drawing.lines, this.scene) : new Set();
     this.looks.clear();
+    const opens = this.details.hidden && this.selection !== null;
     this.details.hidden = !this.selection;
     if (this.selection) this.fillDetails();
     const box = this.shownItem && boxOf(this.drawing, this.shownItem);
-    if (reveal && box) this.window.reveal(box);
+    if (box && (reveal || opens)) this.window.reveal(box, { zoom: reveal });
     this.window.refresh();
     if (this.selection) this.live.textContent = this.spoken();
   }

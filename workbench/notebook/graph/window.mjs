@@ -162,9 +162,11 @@ export class Window {
     this.move(pan(this.camera, x, y));
   }
 
-  reveal(box) {
+  /** Moves until a box is in sight; what is beside the graph may just have changed its size. */
+  reveal(box, { zoom = true } = {}) {
+    this.resize();
     if (!this.placed) this.draw();
-    this.move(reveal(this.camera, box, this.view));
+    this.move(reveal(this.camera, box, this.view, { zoom }));
   }
 
   move(camera) {
