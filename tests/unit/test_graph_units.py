@@ -56,6 +56,11 @@ def test_constants_are_what_no_input_reaches_and_nothing_runs() -> None:
     assert [unit.reads for unit in kept] == [(), (), (0,)]
 
 
+def test_what_is_computed_from_shapes_alone_is_constant() -> None:
+    nodes = (operator("Shape", 0), operator("Gather", 1), operator("Reshape", 0, 2, builtin=True), operator("Shape", 3, rows=(0,)))
+    assert [unit.constant for unit in made(*nodes)] == [False, True, True, False, False]
+
+
 def test_boxes_that_do_the_same_have_equal_labels() -> None:
     first = made(operator("Conv", 0, rows=(0,), pads="1"), operator("Relu", 1, rows=(0,)))[1]
     same = made(operator("Cast", 0), operator("Conv", 1, rows=(0,), pads="1"), operator("Relu", 2, rows=(0,)))[2]

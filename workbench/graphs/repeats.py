@@ -16,7 +16,7 @@ import numpy as np
 _DEPTH = 3
 _PHASES = 4
 _FEWEST_SAVED = 3
-_MOST_LOOKED_AT = 3_000_000  # boxes, again and again: a graph whose boxes look alike and hang together at random ends here, after seconds
+_MOST_LOOKED_AT = 600_000  # boxes, again and again: a graph whose boxes look alike and hang together at random ends here
 Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 

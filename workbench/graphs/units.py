@@ -11,6 +11,9 @@ from workbench.records.graph import ELIMINATED, OPERATOR, KernelNode, ModelGraph
 from workbench.records.profile import Profile, Row
 
 
+_OF_SHAPES = {"shape", "size", "shape_of", "ndarray_size", "aten.sym_size.int"}
+
+
 @dataclass(frozen=True)
 class Unit:
     """One box of a graph; boxes are in an order of computation, too.
@@ -19,7 +22,7 @@ class Unit:
         nodes: Numbers of the nodes in it, in order.
         reads: The boxes that it reads, each once, by their places.
         row: The row that computes it; None where none does.
-        constant: True if it is computed before the run, from constants alone.
+        constant: True if it is computed before the run, from constants and shapes alone.
         label: Equal for boxes that do the same: operators, attributes, and how they hang together inside.
     """
 
@@ -60,10 +63,11 @@ def source_units(graph: ModelGraph) -> tuple[Unit, ...]:
 
 
 def constant_nodes(nodes: Sequence[SourceNode]) -> list[bool]:
-    """Which nodes are computed before the run: nothing runs them, and no input of the model reaches them."""
+    """Which nodes are computed before the run: nothing runs them, and of the model's inputs they know no more than shapes."""
     constant: list[bool] = []
     for node in nodes:
-        constant.append(node.kind == OPERATOR and node.state == ELIMINATED and all(constant[read] for read in node.reads))
+        is_known = node.origin.op.lower() in _OF_SHAPES or all(constant[read] for read in node.reads)
+        constant.append(node.state == ELIMINATED and is_known)
     return constant
 
 
