@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from workbench.records.graph import ELIMINATED, OPERATOR, KernelNode, ModelGraph, SourceNode
 from workbench.records.profile import Profile, Row
 
-
 _OF_SHAPES = {"shape", "size", "shape_of", "ndarray_size", "aten.sym_size.int"}
 
 
