@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { fit, inSight, reveal, start, toDrawing, zoomAt } from "../../workbench/notebook/graph/camera.mjs";
-import { coloursOf, heat, mix, onScale, stateOf, taskColours } from "../../workbench/notebook/graph/colors.mjs";
+import { coloursOf, contrast, heat, mix, onScale, stateOf, taskColours } from "../../workbench/notebook/graph/colors.mjs";
 import { factsOf } from "../../workbench/notebook/graph/facts.mjs";
 import { indexed, paint } from "../../workbench/notebook/graph/paint.mjs";
 import { Scene } from "../../workbench/notebook/graph/scene.mjs";
@@ -56,6 +56,12 @@ test("the hottest row is the end of the scale, and small ones are told apart", (
   assert.equal(heat(null, 100), 0);
   assert.equal(onScale(["#000000", "#808080", "#ffffff"], 1), "#ffffff");
   assert.equal(mix("#000000", "#ffffff", 0.5), "#808080");
+});
+
+test("contrast is that of the guidelines", () => {
+  assert.equal(contrast("#000000", "#ffffff"), 21);
+  assert.equal(contrast("#777777", "#777777"), 1);
+  assert.ok(Math.abs(contrast("#767676", "#ffffff") - 4.54) < 0.01);
 });
 
 test("a state is that of the final, else of the search, else why there is none", () => {
@@ -186,7 +192,7 @@ test("an SVG file holds names as text alone", () => {
   const own = scene();
   const drawing = own.draw(new Set());
   const surface = new SvgSurface(new Shortener((text) => text.length * 6));
-  const look = () => ({ fill: "#ffffff", band: null, footer: "<b>", ticked: true, found: true, dim: false, focused: false, line: null });
+  const look = () => ({ fill: "#ffffff", band: null, soft: "#333333", footer: "<b>", ticked: true, found: true, dim: false, focused: false, line: null });
   const painted = { palette: PALETTE, about: (item) => own.aboutItem(item), look, lit: new Set(), hovered: null };
   paint(surface, drawing, indexed(drawing), { left: -99, top: -99, right: 9999, bottom: 9999, scale: 1 }, painted);
   const file = surface.file({ width: drawing.width, height: drawing.height, background: "#ffffff", title: `a"'<&` });

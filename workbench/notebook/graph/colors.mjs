@@ -41,6 +41,19 @@ export function mix(from, to, share) {
   return `#${a.map((value, index) => Math.round(value + (b[index] - value) * share).toString(16).padStart(2, "0")).join("")}`;
 }
 
+/** How well one colour is read on another, from 1 to 21, as the accessibility guidelines count it. */
+export function contrast(one, other) {
+  const light = (colour) => {
+    const [red, green, blue] = [1, 3, 5].map((start) => {
+      const share = parseInt(colour.slice(start, start + 2), 16) / 255;
+      return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const [dark, bright] = [light(one), light(other)].sort((a, b) => a - b);
+  return (bright + 0.05) / (dark + 0.05);
+}
+
 /** A colour on a scale of several. */
 export function onScale(scale, value) {
   const place = Math.max(0, Math.min(1, value)) * (scale.length - 1);

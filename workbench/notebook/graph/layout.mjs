@@ -302,7 +302,9 @@ function placeDown(graph, ranks) {
     for (const node of nodes) {
       for (const target of graph.down[node]) widest = Math.max(widest, Math.abs(graph.x[node] - graph.x[target]));
     }
-    y += height + (rank + 1 < ranks.length ? Math.round(GAP_Y + Math.min(40, widest / 14)) : 0);
+    const below = rank + 1 < ranks.length ? ranks[rank + 1].some((node) => graph.nodes[node].height > 0) : false;
+    const gap = rank + 1 < ranks.length ? GAP_Y * (height && below ? 1 : 0.5) + Math.min(40, widest / 14) : 0;
+    y += height + Math.round(gap);
   });
   return { tops, bottoms, height: y };
 }

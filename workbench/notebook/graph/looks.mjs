@@ -1,8 +1,10 @@
 /** How boxes are shown: colours, what stands at their foot, and their marks. Kept until something changes. */
 
-import { coloursOf, stateOf } from "./colors.mjs";
+import { coloursOf, contrast, stateOf } from "./colors.mjs";
 import { gainText } from "./facts.mjs";
 import { rowText, timeText } from "./scene.mjs";
+
+const READABLE = 4.5;
 
 export class Looks {
   /** @param {{ tasks: object[], hottest: number, colours: Map<number, number> }} model  what does not change */
@@ -34,8 +36,10 @@ export class Looks {
     const progressOf = (row) => progress.get(row.task_id);
     const { hottest, colours, tasks } = this.model;
     const isFound = found?.size ? about.units.some((unit) => found.has(unit)) : false;
+    const painted = coloursOf(mode, about.rows, { hottest, tasks: colours, progress: progressOf }, palette);
     return {
-      ...coloursOf(mode, about.rows, { hottest, tasks: colours, progress: progressOf }, palette),
+      ...painted,
+      soft: contrast(palette.soft, painted.fill) >= READABLE ? palette.soft : palette.text,
       footer: footerOf(about, mode, tasks, progressOf),
       ticked: about.rows.some((row) => this.ticked.has(row.row)),
       found: isFound,

@@ -10,6 +10,7 @@
  * @typedef {object} Look      how a box is shown
  * @property {string} fill
  * @property {string | null} band
+ * @property {string} soft      colour of its smaller text
  * @property {string} footer
  * @property {boolean} ticked
  * @property {boolean} focused
@@ -150,9 +151,9 @@ function paintText(surface, { x, y, width, height }, known, seen, { palette, alp
     const used = line.strong ? surface.text(line.strong, left, base, { colour: faint ? palette.muted : palette.text, size: 12, bold: true, room, alpha }) : 0;
     if (line.text && room - used > 24) {
       const start = left + used + (used ? 6 : 0);
-      surface.text(line.text, start, base, { colour: faint ? palette.muted : palette.soft, size: 11.5, room: left + room - start, tail: used > 0, alpha });
+      surface.text(line.text, start, base, { colour: faint ? palette.muted : seen.soft, size: 11.5, room: left + room - start, tail: used > 0, alpha });
     }
   });
-  if (known.footer) surface.text(seen.footer, left, y + height - 8, { colour: palette.soft, size: 11, room: x + width - 8 - left, alpha });
+  if (known.footer) surface.text(seen.footer, left, y + height - 8, { colour: seen.soft, size: 11, room: x + width - 8 - left, alpha });
   if (seen.ticked) surface.text("✓", x + width - 17, y + 17, { colour: palette.good, size: 13, bold: true, room: 20, alpha });
 }
