@@ -90,18 +90,12 @@ def test_a_chain_of_one_operator_is_a_block_of_one() -> None:
 def test_blocks_that_only_look_alike_are_none() -> None:
     model = Model()
     x = model.add("input")
-    for skip in (1, 2, 3, 1, 3):  # the same labels, but the add reads another box each time
+    for skip in (1, 2, 3, 1, 2):  # the same labels, but the add reads another box each time
         parts = [x, model.add("a", x)]
         parts.append(model.add("b", parts[-1]))
         parts.append(model.add("c", parts[-1]))
         x = model.add("add", parts[3], parts[3 - skip])
-    assert all(repeat.copies == 2 for repeat in model.repeats()) or not model.repeats()
-    for repeat in model.repeats():
-        shapes = {
-            tuple(tuple(read - start for read in model.reads[place] if read >= start) for place in range(start, start + repeat.size))
-            for start in range(repeat.start, repeat.end, repeat.size)
-        }
-        assert len(shapes) == 1
+    assert model.repeats() == ()
 
 
 def test_a_pair_of_boxes_is_too_little_to_hide() -> None:

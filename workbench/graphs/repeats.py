@@ -1,14 +1,14 @@
 """Finds the blocks that a graph repeats one after another: the layers of a transformer, the bottlenecks of a ResNet.
 
 Boxes in an order of computation are a sequence, and a repeated block is a run in it that has a period. Two copies are equal if their boxes
-have equal labels, read one another in the same way, and read what is outside of the copy at the same places. What they read there may
-differ: the first copy reads what comes before, the next one reads the first.
+have equal labels, read one another in the same way, and read the same things from outside: each what the one before gives, or all one and
+the same. Only the first copy reads what comes before, where the next one reads the first.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,8 +57,8 @@ def find_repeats(labels: Sequence[Hashable], reads: Sequence[Sequence[int]]) -> 
 class _Search:
     """The repeats of one graph.
 
-    A run can be cut into copies at any place; it is cut where the fewest values pass: `_crossing` counts, for each place, the values from before
-    it that are read from there on.
+    A run can be cut into copies at any place. It is cut where the fewest values pass, those from before it that are read from there on; and
+    where these are read most often, as what a block and the way around it begin with.
     """
 
     def __init__(self, codes: Numbers, reads: Sequence[Sequence[int]]) -> None:
@@ -66,14 +66,11 @@ class _Search:
         self._reads = reads
         self._looked_at = 0
         last_reader = list(range(len(reads)))
-        for place, own in enumerate(reads):
-            for read in own:
-                last_reader[read] = max(last_reader[read], place)
-        change = np.zeros(len(reads) + 1, dtype=np.int64)
-        for place, last in enumerate(last_reader):
-            change[place + 1] += last > place
-            change[last + 1] -= last > place
-        self._crossing = np.cumsum(change)
+        edges = [(read, place) for place, own in enumerate(reads) for read in own]
+        for read, place in edges:
+            last_reader[read] = max(last_reader[read], place)
+        values = _crossing(enumerate(last_reader), len(reads))
+        self._cost = [(value, -edge) for value, edge in zip(values, _crossing(edges, len(reads)), strict=True)]
 
     def between(self, start: int, end: int, *, depth: int) -> tuple[Repeat, ...]:
         """The repeats among the boxes of a stretch, those that save most boxes first."""
@@ -101,12 +98,12 @@ class _Search:
     def _aligned(self, begin: int, stop: int, size: int, *, depth: int) -> Repeat | None:
         """The longest series of equal copies in a run, cut where few values cross; None if no two copies are equal."""
         phases = range(begin, begin + min(size, stop - begin - 2 * size + 1))
-        best: tuple[int, int, int] | None = None
-        for phase in sorted(phases, key=lambda place: (int(self._crossing[place + size]), place))[:_PHASES]:
+        best: tuple[tuple[int, int], int, int] | None = None
+        for phase in sorted(phases, key=lambda place: (self._cost[place + size], place))[:_PHASES]:
             series = self._longest_series(phase, stop, size)
             if series is None:
                 continue
-            rank = (int(self._crossing[series[0] + size]), -series[1], series[0])
+            rank = (self._cost[series[0] + size], -series[1], series[0])
             best = rank if best is None else min(best, rank)
         if best is None or _saved(-best[1] * size, size) < _FEWEST_SAVED:
             return None
@@ -117,24 +114,42 @@ class _Search:
         return Repeat(start, size, copies, inner)
 
     def _longest_series(self, start: int, stop: int, size: int) -> tuple[int, int] | None:
-        """Start and number of the most equal copies in a row."""
+        """Start and number of the most copies in a row that are equal and hang together in the same way."""
         self._looked_at += stop - start
-        shapes = [self._shape(place, size) for place in range(start, stop - size + 1, size)]
         best = (0, 0)
-        first = 0
-        for index in range(1, len(shapes) + 1):
-            if index == len(shapes) or shapes[index] != shapes[first]:
-                best = max(best, (index - first, -first))
-                first = index
-        return (start - best[1] * size, best[0]) if best[0] > 1 else None
+        first = start
+        for copy in range(start, stop - 2 * size + 1, size):
+            if not self._follows(copy, size, is_first=copy == first):
+                first = copy if copy != first and self._follows(copy, size, is_first=True) else copy + size
+            best = max(best, ((copy + 2 * size - first) // size, -first))
+        return (-best[1], best[0]) if best[0] > 1 else None
 
-    def _shape(self, start: int, size: int) -> tuple[tuple[int, ...], ...]:
-        """How the boxes of a copy read one another; what is outside is numbered by its first reader."""
-        outside: dict[int, int] = {}
-        return tuple(
-            tuple(read - start if read >= start else -1 - outside.setdefault(read, len(outside)) for read in self._reads[place])
-            for place in range(start, start + size)
-        )
+    def _follows(self, copy: int, size: int, *, is_first: bool) -> bool:
+        """True if the next copy is like this one.
+
+        Inside, both read the same. From outside the next one reads what this one does, or what stands to it as what this one reads stands to this
+        one; only a first copy may read something else there, where the next one reads the first.
+        """
+        pairs: dict[int, int] = {}
+        for place in range(copy, copy + size):
+            for one, other in zip(self._reads[place], self._reads[place + size], strict=True):
+                if one >= copy or other >= copy + size:
+                    if other - one != size:
+                        return False
+                elif one != other and other - one != size:
+                    if not is_first or other < copy or pairs.setdefault(other, one) != one:
+                        return False
+        return len(set(pairs.values())) == len(pairs)
+
+
+def _crossing(spans: Iterable[tuple[int, int]], count: int) -> list[int]:
+    """For each place, how many of the spans begin before it and reach to it."""
+    change = np.zeros(count + 2, dtype=np.int64)
+    for begin, last in spans:
+        if last > begin:
+            change[begin + 1] += 1
+            change[last + 1] -= 1
+    return [int(value) for value in np.cumsum(change)]
 
 
 def _saved(length: int, period: int) -> int:
