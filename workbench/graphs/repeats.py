@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-_DEPTH = 3
+_DEPTH = 4
 _PHASES = 4
 _FEWEST_SAVED = 3
 _MOST_LOOKED_AT = 600_000  # boxes, again and again: a graph whose boxes look alike and hang together at random ends here
@@ -45,57 +45,111 @@ class Repeat:
 def find_repeats(labels: Sequence[Hashable], reads: Sequence[Sequence[int]]) -> tuple[Repeat, ...]:
     """The repeats of a graph, in order; they do not overlap.
 
+    From the inside out: what repeats becomes one box, and then what repeats of such boxes is looked for.
+
     Args:
         labels: What each box is; boxes of equal labels can stand for one another.
         reads: The boxes that each box reads, by their places; all are before it.
     """
-    known: dict[Hashable, int] = {}
-    codes = np.array([known.setdefault((label, len(own)), len(known)) for label, own in zip(labels, reads, strict=True)], dtype=np.int64)
-    return _Search(codes, reads).between(0, len(codes), depth=_DEPTH)
+    tokens = [_Token(place, 1, label, tuple(own)) for place, (label, own) in enumerate(zip(labels, reads, strict=True))]
+    for _ in range(_DEPTH):
+        found = _Search(tokens).found()
+        if not found:
+            break
+        tokens = _collapsed(tokens, found)
+    return tuple(token.repeat for token in tokens if token.repeat is not None)
+
+
+@dataclass(frozen=True)
+class _Token:
+    """A box, or a repeat that was found, from place `start` on; it reads other tokens."""
+
+    start: int
+    size: int
+    label: Hashable
+    reads: tuple[int, ...]
+    repeat: Repeat | None = None
+
+
+@dataclass(frozen=True)
+class _Series:
+    """Copies of `size` tokens from token `start` on."""
+
+    start: int
+    size: int
+    copies: int
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size * self.copies
+
+
+def _collapsed(tokens: Sequence[_Token], found: Sequence[_Series]) -> list[_Token]:
+    """The tokens with one for each series."""
+    starts = {series.start: series for series in found}
+    place: dict[int, int] = {}
+    made: list[_Token] = []
+    index = 0
+    while index < len(tokens):
+        series = starts.get(index, _Series(index, 1, 1))
+        own = tokens[index : series.end]
+        place.update(dict.fromkeys(range(index, series.end), len(made)))
+        reads = tuple(dict.fromkeys(place[read] for token in own for read in token.reads if place[read] != len(made)))
+        made.append(replace(own[0], reads=reads) if series.copies == 1 else _block(own, series, reads))
+        index = series.end
+    return made
+
+
+def _block(own: Sequence[_Token], series: _Series, reads: tuple[int, ...]) -> _Token:
+    copy = own[: series.size]
+    start, size = copy[0].start, sum(token.size for token in copy)
+    inner = tuple(replace(token.repeat, start=token.start - start) for token in copy if token.repeat is not None)
+    label = ("repeat", series.copies, tuple(token.label for token in copy))
+    return _Token(start, size * series.copies, label, reads, Repeat(start, size, series.copies, inner))
 
 
 class _Search:
-    """The repeats of one graph.
+    """The repeats of one sequence of tokens.
 
     A run can be cut into copies at any place. It is cut where the fewest values pass, those from before it that are read from there on; and
     where these are read most often, as what a block and the way around it begin with.
     """
 
-    def __init__(self, codes: Numbers, reads: Sequence[Sequence[int]]) -> None:
-        self._codes = codes
-        self._reads = reads
+    def __init__(self, tokens: Sequence[_Token]) -> None:
+        known: dict[Hashable, int] = {}
+        self._codes = np.array([known.setdefault((token.label, len(token.reads)), len(known)) for token in tokens], dtype=np.int64)
+        self._reads = [token.reads for token in tokens]
         self._looked_at = 0
-        last_reader = list(range(len(reads)))
-        edges = [(read, place) for place, own in enumerate(reads) for read in own]
+        last_reader = list(range(len(tokens)))
+        edges = [(read, place) for place, own in enumerate(self._reads) for read in own]
         for read, place in edges:
             last_reader[read] = max(last_reader[read], place)
-        values = _crossing(enumerate(last_reader), len(reads))
-        self._cost = [(value, -edge) for value, edge in zip(values, _crossing(edges, len(reads)), strict=True)]
+        values = _crossing(enumerate(last_reader), len(tokens))
+        self._cost = [(value, -edge) for value, edge in zip(values, _crossing(edges, len(tokens)), strict=True)]
 
-    def between(self, start: int, end: int, *, depth: int) -> tuple[Repeat, ...]:
-        """The repeats among the boxes of a stretch, those that save most boxes first."""
-        if not depth:
-            return ()
-        candidates = [(-_saved(stop - begin, period), begin, stop, period) for period, begin, stop in _runs(self._codes[start:end])]
-        heapq.heapify(candidates)
-        free = np.ones(end - start, dtype=np.bool_)
-        found: list[Repeat] = []
+    def found(self) -> list[_Series]:
+        """The series of most copies, and of those the ones that save most boxes, as long as they do not overlap."""
+        candidates: list[tuple[int, int, int, int, int]] = []
+        for period, begin, stop in _runs(self._codes):
+            _push(candidates, begin, stop, period)
+        free = np.ones(len(self._codes), dtype=np.bool_)
+        found: list[_Series] = []
         while candidates and self._looked_at < _MOST_LOOKED_AT:
-            _, begin, stop, period = heapq.heappop(candidates)
+            *_, begin, stop, period = heapq.heappop(candidates)
             if not free[begin:stop].all():
-                for part in _true_runs(free[begin:stop]):
-                    _push(candidates, begin + part[0], begin + part[1], period)
+                for first, last in _true_runs(free[begin:stop]):
+                    _push(candidates, begin + first, begin + last, period)
                 continue
-            repeat = self._aligned(start + begin, start + stop, period, depth=depth)
-            if repeat is None:
+            series = self._aligned(begin, stop, period)
+            if series is None:
                 continue
-            free[repeat.start - start : repeat.end - start] = False
-            found.append(repeat)
-            _push(candidates, begin, repeat.start - start, period)
-            _push(candidates, repeat.end - start, stop, period)
-        return tuple(sorted(found, key=lambda repeat: repeat.start))
+            free[series.start : series.end] = False
+            found.append(series)
+            _push(candidates, begin, series.start, period)
+            _push(candidates, series.end, stop, period)
+        return found
 
-    def _aligned(self, begin: int, stop: int, size: int, *, depth: int) -> Repeat | None:
+    def _aligned(self, begin: int, stop: int, size: int) -> _Series | None:
         """The longest series of equal copies in a run, cut where few values cross; None if no two copies are equal."""
         phases = range(begin, begin + min(size, stop - begin - 2 * size + 1))
         best: tuple[tuple[int, int], int, int] | None = None
@@ -107,11 +161,7 @@ class _Search:
             best = rank if best is None else min(best, rank)
         if best is None or _saved(-best[1] * size, size) < _FEWEST_SAVED:
             return None
-        copies, start = -best[1], best[2]
-        inner = tuple(
-            Repeat(repeat.start - start, repeat.size, repeat.copies, repeat.inner) for repeat in self.between(start, start + size, depth=depth - 1)
-        )
-        return Repeat(start, size, copies, inner)
+        return _Series(best[2], size, -best[1])
 
     def _longest_series(self, start: int, stop: int, size: int) -> tuple[int, int] | None:
         """Start and number of the most copies in a row that are equal and hang together in the same way."""
@@ -133,12 +183,15 @@ class _Search:
         pairs: dict[int, int] = {}
         for place in range(copy, copy + size):
             for one, other in zip(self._reads[place], self._reads[place + size], strict=True):
+                is_shifted = other - one == size
                 if one >= copy or other >= copy + size:
-                    if other - one != size:
-                        return False
-                elif one != other and other - one != size:
-                    if not is_first or other < copy or pairs.setdefault(other, one) != one:
-                        return False
+                    fits = is_shifted
+                elif is_first and one != other:
+                    fits = other >= copy and pairs.setdefault(other, one) == one
+                else:
+                    fits = is_shifted or one == other
+                if not fits:
+                    return False
         return len(set(pairs.values())) == len(pairs)
 
 
@@ -157,9 +210,10 @@ def _saved(length: int, period: int) -> int:
     return length // period * period - period
 
 
-def _push(candidates: list[tuple[int, int, int, int]], begin: int, stop: int, period: int) -> None:
-    if stop - begin >= 2 * period:
-        heapq.heappush(candidates, (-_saved(stop - begin, period), begin, stop, period))
+def _push(candidates: list[tuple[int, int, int, int, int]], begin: int, stop: int, period: int) -> None:
+    saved = _saved(stop - begin, period)
+    if stop - begin >= 2 * period and saved >= _FEWEST_SAVED:
+        heapq.heappush(candidates, (-((stop - begin) // period), -saved, begin, stop, period))
 
 
 def _runs(codes: Numbers) -> Iterator[tuple[int, int, int]]:
