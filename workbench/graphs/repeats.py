@@ -45,19 +45,14 @@ class Repeat:
 def find_repeats(labels: Sequence[Hashable], reads: Sequence[Sequence[int]]) -> tuple[Repeat, ...]:
     """The repeats of a graph, in order; they do not overlap.
 
-    From the inside out: what repeats becomes one box, and then what repeats of such boxes is looked for.
+    What repeats becomes one box, inside of which is looked for more, and then what repeats of such boxes is looked for.
 
     Args:
         labels: What each box is; boxes of equal labels can stand for one another.
         reads: The boxes that each box reads, by their places; all are before it.
     """
     tokens = [_Token(place, 1, label, tuple(own)) for place, (label, own) in enumerate(zip(labels, reads, strict=True))]
-    for _ in range(_DEPTH):
-        found = _Search(tokens).found()
-        if not found:
-            break
-        tokens = _collapsed(tokens, found)
-    return tuple(token.repeat for token in tokens if token.repeat is not None)
+    return tuple(token.repeat for token in _searched(tokens, _DEPTH) if token.repeat is not None)
 
 
 @dataclass(frozen=True)
@@ -84,7 +79,17 @@ class _Series:
         return self.start + self.size * self.copies
 
 
-def _collapsed(tokens: Sequence[_Token], found: Sequence[_Series]) -> list[_Token]:
+def _searched(tokens: list[_Token], depth: int) -> list[_Token]:
+    """The tokens with one for each series, of series too, until there are no more."""
+    for left in range(depth, 0, -1):
+        found = _Search(tokens).found()
+        if not found:
+            break
+        tokens = _collapsed(tokens, found, left - 1)
+    return tokens
+
+
+def _collapsed(tokens: Sequence[_Token], found: Sequence[_Series], depth: int) -> list[_Token]:
     """The tokens with one for each series."""
     starts = {series.start: series for series in found}
     place: dict[int, int] = {}
@@ -95,17 +100,27 @@ def _collapsed(tokens: Sequence[_Token], found: Sequence[_Series]) -> list[_Toke
         own = tokens[index : series.end]
         place.update(dict.fromkeys(range(index, series.end), len(made)))
         reads = tuple(dict.fromkeys(place[read] for token in own for read in token.reads if place[read] != len(made)))
-        made.append(replace(own[0], reads=reads) if series.copies == 1 else _block(own, series, reads))
+        made.append(replace(own[0], reads=reads) if series.copies == 1 else _block(own, series, reads, depth))
         index = series.end
     return made
 
 
-def _block(own: Sequence[_Token], series: _Series, reads: tuple[int, ...]) -> _Token:
+def _block(own: Sequence[_Token], series: _Series, reads: tuple[int, ...], depth: int) -> _Token:
     copy = own[: series.size]
     start, size = copy[0].start, sum(token.size for token in copy)
-    inner = tuple(replace(token.repeat, start=token.start - start) for token in copy if token.repeat is not None)
+    parts = _searched(_alone(copy, series.start), depth)
+    inner = tuple(replace(token.repeat, start=token.start - start) for token in parts if token.repeat is not None)
     label = ("repeat", series.copies, tuple(token.label for token in copy))
     return _Token(start, size * series.copies, label, reads, Repeat(start, size, series.copies, inner))
+
+
+def _alone(copy: Sequence[_Token], first: int) -> list[_Token]:
+    """The tokens of a copy that begins with token `first` as a sequence of their own, behind one token for each value from outside."""
+    outside = list(dict.fromkeys(read for token in copy for read in token.reads if read < first))
+    place = {read: index for index, read in enumerate(outside)}
+    strangers = [_Token(0, 0, ("outside", read), ()) for read in outside]
+    moved = (tuple(place[read] if read < first else read - first + len(outside) for read in token.reads) for token in copy)
+    return [*strangers, *(replace(token, reads=own) for token, own in zip(copy, moved, strict=True))]
 
 
 class _Search:

@@ -70,12 +70,22 @@ def _attributes(call: relax.Call) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if call.attrs is not None and operator_name(call) != "relax.call_tir":
         found.update((name, getattr(call.attrs, name)) for name in _fields_of(call.attrs))
-    for argument in call.args:
+    for position, argument in enumerate(call.args):
         if isinstance(argument, relax.ShapeExpr):
-            found["shape"] = list(argument.values)
-        elif isinstance(argument, relax.PrimValue | relax.StringImm | relax.DataTypeImm):
-            found[f"argument {len(found)}"] = argument.value
+            found["shape"] = [_plain_value(size) or str(size) for size in argument.values]
+        elif (value := _plain_value(argument)) is not None:
+            found[f"argument {position}"] = value
     return found
+
+
+def _plain_value(argument: Any) -> Any:
+    """A number or text that is an argument, or a list of such; None if it is a tensor."""
+    if isinstance(argument, tvm.tirx.IntImm | tvm.tirx.FloatImm | tvm.ir.StringImm):
+        return argument.value
+    if isinstance(argument, relax.Tuple):
+        values = [_plain_value(field) for field in argument.fields]
+        return values if values and None not in values else None
+    return None
 
 
 def _fields_of(attributes: Any) -> list[str]:
