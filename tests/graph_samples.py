@@ -82,7 +82,7 @@ def transformer(layers: int, *, heads: int = 4) -> tuple[ModelGraph, Profile]:
         inner = add("Gelu", add("MatMul", add("LayerNormalization", attended, layer=layer), layer=layer), layer=layer)
         x = add("Add", add("MatMul", inner, layer=layer), attended, layer=layer)
     source.append(SourceNode(OUTPUT, Origin("", "y"), (x,), (TENSOR,)))
-    profile = profile_of(rows, kernels=9)
+    profile = profile_of(rows, kernels=(rows - 1) // layers)
     kernels = [
         KernelNode(INPUT if node.kind == INPUT else OUTPUT, node.origin.name, node.reads, node.outputs)
         if node.kind != OPERATOR

@@ -1,6 +1,6 @@
 /** Where a view looks: `x` and `y` are the drawing's point in the upper left corner, `scale` is screen points for one of the drawing. Pure. */
 
-export const SMALLEST = 0.005;
+export const SMALLEST = 0.0005;
 export const LARGEST = 3;
 export const READABLE = 0.55;
 
@@ -20,7 +20,9 @@ export function start(drawing, view) {
   if (whole.scale >= READABLE) return whole;
   const across = (view.width - 40) / Math.max(drawing.width, 1);
   const scale = within(across, READABLE, 1);
-  return { scale, x: drawing.width / 2 - view.width / 2 / scale, y: -20 / scale };
+  const first = drawing.boxes?.reduce((best, box) => (box.y < best.y ? box : best), drawing.boxes[0]);
+  const middle = scale === across || !first ? drawing.width / 2 : first.x + first.width / 2;
+  return { scale, x: middle - view.width / 2 / scale, y: -20 / scale };
 }
 
 /** Zooms by a factor, keeping the point of the drawing that is at a point of the screen. */

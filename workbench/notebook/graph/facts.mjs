@@ -79,7 +79,7 @@ function rowSection(row) {
   else {
     pairs.push(["Time", timeText([row])]);
     if (row.time_us_iqr !== null) pairs.push(["Spread (IQR)", `${microseconds(row.time_us_iqr)} µs`]);
-    if (row.gflops !== null) pairs.push(["Speed", `${row.gflops.toFixed(row.gflops < 10 ? 2 : 1)} GFLOP/s`]);
+    if (row.gflops > 0) pairs.push(["Speed", `${row.gflops.toFixed(row.gflops < 10 ? 2 : 1)} GFLOP/s`]);
   }
   return { title: "Kernel call", pairs };
 }

@@ -32,7 +32,7 @@ class GraphPart {
     this.foundSet = new Set();
     this.lit = new Set();
     this.looks = new Looks({ tasks: [], hottest: 0, colours: new Map() });
-    this.palette = readPalette(part.root);
+    this.palette = null;
     this.shortener = pageShortener();
     this.search = new Search();
     this.build();
@@ -44,7 +44,7 @@ class GraphPart {
     part.watch("focus", (row) => this.followRow(row));
     part.watch("focus_node", (node) => this.followNode(node));
     part.onTheme(() => {
-      this.palette = readPalette(part.root);
+      this.palette = null;
       this.recolour();
     });
     part.onEnd(() => this.search.close());
@@ -176,6 +176,8 @@ class GraphPart {
   recolour() {
     this.looks.clear();
     if (!this.ready) return;
+    this.window.refresh();
+    if (!this.readColours()) return;
     const mode = this.part.model.get("colors");
     fillLegend(this.legend, mode, {
       palette: this.palette,
@@ -185,11 +187,22 @@ class GraphPart {
       hottest: this.hottest,
       progress: (row) => this.progress.get(row.task_id),
     });
-    this.window.refresh();
     if (this.selection) this.fillDetails();
   }
 
+  /** The colours of the style sheet: there are none before the view is in the page. */
+  readColours() {
+    this.palette ??= readPalette(this.part.root);
+    return this.palette !== null;
+  }
+
+  /** What is painted with; null as long as there is nothing, or no colours. */
   paintScene() {
+    if (!this.ready) return null;
+    if (!this.palette) {
+      if (!this.readColours()) return null;
+      this.recolour();
+    }
     const state = this.state();
     return {
       palette: this.palette,

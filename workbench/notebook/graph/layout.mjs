@@ -230,7 +230,7 @@ export function countCrossings(graph, ranks, place) {
   return crossings;
 }
 
-/** Centres: each rank is put as near as it can to where its neighbours are, without overlap; lanes pull to be straight. */
+/** Centres: each rank is put as near as it can to where its neighbours are, without overlap. Boxes stay in line with boxes, lanes with lanes, and lanes make room. */
 function placeAcross(graph, ranks) {
   for (const nodes of ranks) {
     let x = 0;
@@ -248,7 +248,8 @@ function placeAcross(graph, ranks) {
       const both = round >= rounds - 2;
       const wanted = nodes.map((node) => {
         const near = both ? [...graph.up[node], ...graph.down[node]] : downwards ? graph.up[node] : graph.down[node];
-        return median(near, graph.x, graph.x[node]);
+        const alike = near.filter((other) => graph.nodes[other].lane === graph.nodes[node].lane);
+        return median(alike.length ? alike : near, graph.x, graph.x[node]);
       });
       separate(nodes, wanted, graph);
     }
@@ -275,7 +276,7 @@ function separate(nodes, wanted, graph) {
   }
   const groups = [];
   nodes.forEach((node, index) => {
-    const weight = graph.nodes[node].lane ? 4 : 1;
+    const weight = graph.nodes[node].lane ? 1 : 8;
     let group = { sum: (wanted[index] - offsets[index]) * weight, weight, count: 1 };
     while (groups.length && groups[groups.length - 1].sum / groups[groups.length - 1].weight > group.sum / group.weight) {
       const other = groups.pop();

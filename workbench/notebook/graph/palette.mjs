@@ -1,10 +1,11 @@
 /** The colours that are painted: those of the style sheet. */
 
-/** The colours of a part as it looks now. */
+/** The colours of a part as it looks now; null as long as it is in no page. */
 export function readPalette(root) {
   const style = getComputedStyle(root);
   const colour = (name) => style.getPropertyValue(`--wb-${name}`).trim();
   const numbered = (name, from, to) => Array.from({ length: to - from + 1 }, (_, index) => colour(`${name}-${from + index}`));
+  if (!colour("bg")) return null;
   return {
     bg: colour("bg"),
     surface: colour("surface"),

@@ -82,7 +82,7 @@ export class Scene {
     const rows = numbers.map((number) => this.rows[number]);
     const lines = item.type === "repeat" || item.type === "copy" ? this.blockLines(item, units) : this.unitLines(units[0]);
     const footer = rows.length > 0 || item.type !== "unit" || this.shapeOf(units[0]) !== "";
-    const letters = lines.reduce((most, line) => Math.max(most, line.strong.length * 1.06 + (line.text ? Math.min(line.text.length, 24) + 1 : 0)), footer ? 22 : 8);
+    const letters = lines.reduce((most, line) => Math.max(most, line.strong.length * 1.16 + (line.text ? Math.min(line.text.length, 24) + 1 : 0)), footer ? 22 : 8);
     const width = Math.max(NARROWEST, Math.min(WIDEST, Math.round(letters * LETTER) + 2 * EDGE + 10));
     const height = lines.length * LINE + (footer ? FOOTER : 0) + 2 * EDGE - 2;
     const state = item.type === "unit" || item.type === "constant" ? this.stateOf(units[0]) : "";

@@ -14,7 +14,7 @@ export class Window {
   /**
    * @param {{ host: HTMLElement, signal: AbortSignal, shortener: object, scene: () => object,
    *   onSelect: (hit: object | null) => void, onOpen: (hit: object) => void }} options
-   *   `scene` gives what `paint` needs; a hit has an `item`, and the `node` of the line that was hit
+   *   `scene` gives what `paint` needs, null before there is anything; a hit has an `item`, and the `node` of the line that was hit
    */
   constructor({ host, signal, shortener, scene, onSelect, onOpen }) {
     Object.assign(this, { host, signal, scene, onSelect, onOpen });
@@ -74,7 +74,8 @@ export class Window {
 
   draw() {
     const { width, height } = this.view;
-    if (!width || !height) return;
+    const scene = this.scene();
+    if (!width || !height || !scene) return;
     if (!this.placed) {
       this.camera = start(this.drawing, this.view);
       this.placed = true;
@@ -85,7 +86,6 @@ export class Window {
     if (this.canvas.height !== high) this.canvas.height = high;
     const context = this.surface.context;
     const { scale, x, y } = this.camera;
-    const scene = this.scene();
     this.surface.font = "";
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.fillStyle = scene.palette.bg;
@@ -179,12 +179,14 @@ export class Window {
 
   /** The item at a point of the screen; the number of the operator whose line was hit in a box. */
   hit(screenX, screenY) {
+    const scene = this.scene();
+    if (!scene) return null;
     const [x, y] = toDrawing(this.camera, screenX, screenY);
     const inside = (box, height = box.height) => x >= box.x && x <= box.x + box.width && y >= box.y && y <= box.y + height;
     let found = null;
     this.index.boxes.between(y, y, (box) => inside(box) && (found = box));
     if (found) {
-      const line = this.scene().about(found.item).lines[Math.floor((y - found.y - 6) / 17)];
+      const line = scene.about(found.item).lines[Math.floor((y - found.y - 6) / 17)];
       return { item: found.item, node: line?.node ?? null };
     }
     const frame = this.drawing.frames.findLast((box) => inside(box, TITLE));
