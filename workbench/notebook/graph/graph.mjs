@@ -278,10 +278,11 @@ class GraphPart {
   }
 
   showSelection({ reveal = false } = {}) {
+    this.looks.forget(this.shownItem);
     this.shownItem = this.findShown();
+    this.looks.forget(this.shownItem);
     if (!this.shownItem) this.selection = null;
     this.lit = this.shownItem ? linesAround(this.shownItem, this.drawing.lines, this.scene) : new Set();
-    this.looks.clear();
     const opens = this.details.hidden && this.selection !== null;
     this.details.hidden = !this.selection;
     if (this.selection) this.fillDetails();

@@ -19,6 +19,11 @@ export class Looks {
     this.known.clear();
   }
 
+  /** Forgets one item, e.g. because it is not looked at any more. */
+  forget(item) {
+    if (item) this.known.delete(item.key);
+  }
+
   /**
    * @param {import("./blocks.mjs").Item} item
    * @param {{ mode: string, ticked: number[], scene: object, palette: object, progress: Map<string, object>, found?: Set<number>, focused?: string, node: number | null }} state
