@@ -230,7 +230,8 @@ export function countCrossings(graph, ranks, place) {
   return crossings;
 }
 
-/** Centres: each rank is put as near as it can to where its neighbours are, without overlap. Boxes stay in line with boxes, lanes with lanes, and lanes make room. */
+/** Centres: each rank is put as near as it can to where its neighbours are, without overlap. Boxes stay in line
+ * with boxes, lanes with lanes; lanes, and boxes that read nothing, make room. */
 function placeAcross(graph, ranks) {
   for (const nodes of ranks) {
     let x = 0;
@@ -241,6 +242,7 @@ function placeAcross(graph, ranks) {
     for (const node of nodes) graph.x[node] -= x / 2;
   }
   const rounds = graph.nodes.length > 20_000 ? 4 : PLACING;
+  const firm = graph.nodes.map(({ lane }, node) => (lane ? 0 : graph.up[node].length ? 2 : 1));
   for (let round = 0; round < rounds; round++) {
     const downwards = round % 2 === 0;
     for (let step = 0; step < ranks.length; step++) {
@@ -248,10 +250,10 @@ function placeAcross(graph, ranks) {
       const both = round >= rounds - 2;
       const wanted = nodes.map((node) => {
         const near = both ? [...graph.up[node], ...graph.down[node]] : downwards ? graph.up[node] : graph.down[node];
-        const alike = near.filter((other) => graph.nodes[other].lane === graph.nodes[node].lane);
+        const alike = near.filter((other) => firm[other] === firm[node]);
         return median(alike.length ? alike : near, graph.x, graph.x[node]);
       });
-      separate(nodes, wanted, graph);
+      separate(nodes, wanted, graph, firm);
     }
   }
 }
@@ -269,14 +271,14 @@ function distance(left, right) {
 }
 
 /** The places nearest to the wanted ones (least squares) that keep order and distance: neighbours that get in each other's way move together. */
-function separate(nodes, wanted, graph) {
+function separate(nodes, wanted, graph, firm) {
   const offsets = [0];
   for (let index = 1; index < nodes.length; index++) {
     offsets.push(offsets[index - 1] + distance(graph.nodes[nodes[index - 1]], graph.nodes[nodes[index]]));
   }
   const groups = [];
   nodes.forEach((node, index) => {
-    const weight = graph.nodes[node].lane ? 1 : 8;
+    const weight = firm[node] === 2 ? 8 : 1;
     let group = { sum: (wanted[index] - offsets[index]) * weight, weight, count: 1 };
     while (groups.length && groups[groups.length - 1].sum / groups[groups.length - 1].weight > group.sum / group.weight) {
       const other = groups.pop();
