@@ -203,6 +203,6 @@ def test_the_graph_of_an_exported_program_has_the_users_own_operators(onnx_lab: 
     graph = graph_of(lowered(import_exported_program(path, {}), onnx_lab))
     operators = [node for node in graph.source if node.kind == OPERATOR]
     assert [node.origin.op for node in operators][:2] == ["aten.conv2d.default", "aten.batch_norm.default"]
-    assert [str(tensor) for tensor in operators[0].weights] == ["(4, 3, 3, 3)", "(4,)"]
+    assert [str(tensor) for tensor in operators[0].weights] == ["(4, 3, 3, 3)", "(4)"]
     assert all(node.reads for node in operators)
     assert [node.origin.name for node in graph.source if node.kind == INPUT] == ["input"]
