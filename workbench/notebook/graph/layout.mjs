@@ -278,7 +278,7 @@ function separate(nodes, wanted, graph, firm) {
   }
   const groups = [];
   nodes.forEach((node, index) => {
-    const weight = firm[node] === 2 ? 8 : 1;
+    const weight = firm[node] === 2 ? 60 : 1;
     let group = { sum: (wanted[index] - offsets[index]) * weight, weight, count: 1 };
     while (groups.length && groups[groups.length - 1].sum / groups[groups.length - 1].weight > group.sum / group.weight) {
       const other = groups.pop();
