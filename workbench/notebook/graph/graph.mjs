@@ -1,15 +1,16 @@
 /** The graph of a model: operators or kernels, coloured, searched, expanded, exported. */
 
-import { coalesce, definePart, element } from "../part.mjs";
+import { coalesce, definePart } from "../part.mjs";
 import { allKeys, countBoxes, itemAt, itemsOf, pathTo } from "./blocks.mjs";
 import { taskColours } from "./colors.mjs";
 import { savePng, saveSvg } from "./export.mjs";
 import { factsOf } from "./facts.mjs";
-import { HELP, keysOf } from "./keys.mjs";
+import { anchorAt, boxOf, everything, records } from "./found.mjs";
+import { keysOf } from "./keys.mjs";
 import { Looks, hintOf } from "./looks.mjs";
 import { linesAround } from "./navigate.mjs";
 import { readPalette } from "./palette.mjs";
-import { ask, fillDetails, fillLegend } from "./panels.mjs";
+import { ask, fillDetails, fillLegend, shellOf } from "./panels.mjs";
 import { Scene, rowText, timeText } from "./scene.mjs";
 import { Search } from "./search.mjs";
 import { pageShortener } from "./surfaces.mjs";
@@ -66,20 +67,7 @@ class GraphPart {
       },
       onExport: (kind) => this.save(kind),
     });
-    const help = `wb-graph-help-${Math.random().toString(36).slice(2)}`;
-    this.host = element("div", { class: "wb-graph-window", tabindex: 0, role: "application", "aria-roledescription": "graph", "aria-describedby": help, "data-lm-suppress-shortcuts": "true" });
-    this.details = element("aside", { class: "wb-graph-details", "aria-label": "Details of the selection", hidden: true });
-    this.legend = element("div", { class: "wb-graph-legend wb-grow" });
-    this.counts = element("div", { class: "wb-muted" });
-    this.live = element("div", { class: "wb-hidden-text", "aria-live": "polite" });
-    this.empty = element("div", { class: "wb-empty" }, "Waiting for the graph …");
-    part.root.append(
-      this.bar.element,
-      element("div", { class: "wb-graph-stage" }, this.host, this.details),
-      element("div", { class: "wb-bar wb-bottom" }, this.legend, this.counts),
-      element("div", { class: "wb-hidden-text", id: help }, HELP),
-      this.live,
-    );
+    Object.assign(this, shellOf(part.root, this.bar.element));
     this.window = new Window({
       host: this.host,
       signal: part.signal,
@@ -444,17 +432,3 @@ class GraphPart {
 }
 
 const matches = (count) => `${count.toLocaleString("en-US")} ${count === 1 ? "match" : "matches"}`;
-const everything = (drawing) => [...drawing.boxes, ...drawing.frames];
-const boxOf = (drawing, item) => everything(drawing).find((box) => box.item.key === item.key);
-
-/** The old box and the one that takes its place: what has its key, or its first part, or the block that took it in. */
-function anchorAt(drawing, item, from) {
-  const to = boxOf(drawing, item) ?? everything(drawing).find((box) => box.item.start <= item.start && item.start < box.item.end);
-  return to ? { from, to } : null;
-}
-
-/** Columns as a list of records. */
-function records(columns) {
-  const names = Object.keys(columns);
-  return names.length ? columns[names[0]].map((_, index) => Object.fromEntries(names.map((name) => [name, columns[name][index]]))) : [];
-}

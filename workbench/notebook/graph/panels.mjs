@@ -2,6 +2,27 @@
 
 import { element, microseconds } from "../part.mjs";
 import { STATES, stateOf } from "./colors.mjs";
+import { HELP } from "./keys.mjs";
+
+/** The elements of a view, in its root: the bar, the drawing's window beside the details, and the line below them. */
+export function shellOf(root, bar) {
+  const help = `wb-graph-help-${Math.random().toString(36).slice(2)}`;
+  const described = { tabindex: 0, role: "application", "aria-roledescription": "graph", "aria-describedby": help };
+  const host = element("div", { class: "wb-graph-window", ...described, "data-lm-suppress-shortcuts": "true" });
+  const details = element("aside", { class: "wb-graph-details", "aria-label": "Details of the selection", hidden: true });
+  const legend = element("div", { class: "wb-graph-legend wb-grow" });
+  const counts = element("div", { class: "wb-muted" });
+  const live = element("div", { class: "wb-hidden-text", "aria-live": "polite" });
+  const empty = element("div", { class: "wb-empty" }, "Waiting for the graph …");
+  root.append(
+    bar,
+    element("div", { class: "wb-graph-stage" }, host, details),
+    element("div", { class: "wb-bar wb-bottom" }, legend, counts),
+    element("div", { class: "wb-hidden-text", id: help }, HELP),
+    live,
+  );
+  return { host, details, legend, counts, live, empty };
+}
 
 /** Shows facts; a link calls `go`, a button its own handler. */
 export function fillDetails(panel, facts, buttons, go) {
