@@ -42,7 +42,7 @@ def assert_tied(result: Lowered, graph: ModelGraph) -> None:
     operators = [node for node in graph.source if node.kind == OPERATOR]
     for row, call in enumerate(result.calls):
         assert {node.origin for node in operators if row in node.rows} == set(call.origins)
-    assert {node.origin for node in operators if node.builtin} == set(result.view_origins)
+    assert {node.origin for node in operators if node.builtin} == set(result.builtin_origins)
     alive = {node.origin for node in operators if node.state != "eliminated"}
     assert {node.origin for node in operators} - alive == set(result.eliminated)
     parameters = [parameter.name for parameter in result.module["main"].params][: result.input_count]
