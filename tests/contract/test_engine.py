@@ -13,8 +13,9 @@ from onnx import TensorProto, helper, numpy_helper, save
 from workbench.engines.protocol import Engine
 from workbench.engines.relax.engine import RelaxEngine
 from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed, Measured, Outcome
-from workbench.errors import Interrupted, ModelError, TargetError
+from workbench.errors import Interrupted, ModelError, SessionError, TargetError
 from workbench.models import resolve_model
+from workbench.records.graph import KERNEL, ModelGraph
 from workbench.records.profile import Kernel
 from workbench.records.trial import FAILURES, OK, MeasureOptions, Trial
 
@@ -109,6 +110,26 @@ def test_outputs_are_those_of_the_source_operators_also_after_loading(engine: En
     assert other.builtin_origins() == engine.builtin_origins()
     assert other.eliminated_origins() == engine.eliminated_origins() == ()
     np.testing.assert_array_equal(other.outputs([0], seed=3, on_progress=silent)[0][0], data)
+
+
+def test_the_graphs_have_the_identities_of_the_calls(engine: Engine, model: Path, tmp_path: Path) -> None:
+    lowered(engine, model)
+    graph = engine.graph()
+    calls = engine.calls()
+    assert [node.name for node in graph.kernels if node.kind == KERNEL] == [call.kernel for call in calls]
+    for row, call in enumerate(calls):
+        assert [node.origin for node in graph.source if row in node.rows] == list(call.origins)
+    names = [node.origin.name for node in graph.source]
+    assert names == ["x", "dense", "activation", "probabilities", "z"]
+    assert [[names[read] for read in node.reads] for node in graph.source] == [[], ["x"], ["dense"], ["activation"], ["probabilities"]]
+    assert [[tensor.shape for tensor in node.weights] for node in graph.source][1] == [(INNER, COLUMNS)]
+    assert [tensor.shape for node in graph.kernels for tensor in node.outputs] == [(ROWS, INNER), *[(ROWS, COLUMNS)] * 3]
+    assert ModelGraph.from_dict(graph.to_dict()) == graph
+    engine.save(tmp_path / "program")
+    other: Engine = type(engine)()
+    other.load(tmp_path / "program", engine.resolve_target("cpu", threads=1))
+    with pytest.raises(SessionError, match="without the graph"):
+        other.graph()
 
 
 def test_what_progress_raises_ends_the_work_and_the_next_call_works(engine: Engine, model: Path) -> None:

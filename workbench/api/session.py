@@ -23,6 +23,8 @@ from workbench.errors import InputError, SelectionError, SessionError
 from workbench.escaping import plain, plain_value
 from workbench.kernel import OnEvent, WorkerProcess
 from workbench.models import check_trust
+from workbench.records.decode import DecodeError
+from workbench.records.graph import GRAPH_DOCUMENT, ModelGraph
 from workbench.records.request import IMPORTED, MOST_ROUNDS, ProfileRequest
 from workbench.records.selection import Selection
 from workbench.records.trial import BASELINE, MeasureOptions
@@ -94,6 +96,26 @@ class Session:
         if self._module:
             self.directory.forget_modules(but=request.source.stamp)
         return profile
+
+    def graph(self) -> ModelGraph:
+        """The operators of the model and the kernel calls that they became, as two graphs; profiles if there is no profile yet.
+
+        Raises:
+            SessionError: The session was profiled by a version that kept no graph, or the graph is damaged or another profile's.
+        """
+        profile = self.profile().record
+        with self.directory.store() as store:
+            values = store.document(GRAPH_DOCUMENT)
+        again = "Profile the model again: session.profile(refresh=True)."
+        if values is None:
+            raise SessionError("The session was profiled without keeping the model's graph.", again)
+        try:
+            graph = ModelGraph.from_dict(values)
+        except DecodeError as error:
+            raise SessionError(f"The graph of the session is damaged: {plain(str(error), 160)}.", again) from error
+        if not graph.belongs_to(profile):
+            raise SessionError("The graph of the session is not that of its profile.", again)
+        return graph
 
     def _stored_for(self, request: ProfileRequest) -> SessionProfile | None:
         """The stored profile, if it answers the request."""

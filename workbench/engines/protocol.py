@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from workbench.engines.search_protocol import Evaluator, TaskSearch
+from workbench.records.graph import ModelGraph
 from workbench.records.origin import Origin
 from workbench.records.profile import Kernel, KernelCall, Measurement
 from workbench.records.request import ModelSource
@@ -59,6 +60,10 @@ class Engine(Protocol):
 
     def eliminated_origins(self) -> tuple[Origin, ...]:
         """Source operators of which nothing is left to run: computed before, idle at inference, or read by nobody."""
+        ...
+
+    def graph(self) -> ModelGraph:
+        """The source model and its kernel calls as graphs, with the identities of `calls`; only of a model that this engine has lowered itself."""
         ...
 
     def profile(self, *, repeat: int | None, seed: int, on_progress: Progress) -> Measurement:

@@ -23,6 +23,7 @@ from workbench.escaping import plain
 from workbench.links import build_profile
 from workbench.machine import read_machine
 from workbench.models import check_trust
+from workbench.records.graph import GRAPH_DOCUMENT
 from workbench.records.profile import Profile
 from workbench.records.request import ProfileRequest
 from workbench.records.tuning import TuneRequest
@@ -91,7 +92,13 @@ class Jobs:
         program = context.directory.new_program(identifier)
         try:
             profile, hashes, manifest = self._measured(request, program, on_progress=context.on_progress)
-            context.store.write_profile(profile, hashes, {"last_stop": None, "profile_id": identifier, **manifest}, command=context.command)
+            context.store.write_profile(
+                profile,
+                hashes,
+                {"last_stop": None, "profile_id": identifier, **manifest},
+                documents={GRAPH_DOCUMENT: self._engine.graph().to_dict()},
+                command=context.command,
+            )
         except BaseException:
             shutil.rmtree(program, ignore_errors=True)
             raise

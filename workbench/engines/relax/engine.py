@@ -29,9 +29,10 @@ from workbench.engines.relax.space import prepare_intrinsics
 from workbench.engines.relax.targets import resolve_target, to_tvm
 from workbench.engines.relax.views import kernel_view, scheduled, write_library
 from workbench.engines.search_protocol import Evaluator, TaskSearch
-from workbench.errors import ModelError
+from workbench.errors import ModelError, SessionError
 from workbench.isolation import Nursery
 from workbench.machine import cpu_facts
+from workbench.records.graph import ModelGraph
 from workbench.records.origin import Origin
 from workbench.records.profile import Kernel, KernelCall, Measurement
 from workbench.records.request import ModelSource
@@ -107,6 +108,13 @@ class RelaxEngine:
     def eliminated_origins(self) -> tuple[Origin, ...]:
         """Source operators of which nothing is left to run."""
         return self._ready()[0].eliminated
+
+    def graph(self) -> ModelGraph:
+        """The source model and its kernel calls as graphs."""
+        graph = self._ready()[0].graph
+        if graph is None:
+            raise SessionError("The program of the session was saved without the graph of its model.", "Profile the model again.")
+        return graph
 
     def profile(self, *, repeat: int | None, seed: int, on_progress: Progress) -> Measurement:
         """Time every call."""
