@@ -21,10 +21,7 @@ from workbench.records.profile import Task
 from workbench.records.trial import BASELINE, OK, Trial
 from workbench.records.view import ALL_VIEWS, COMPUTE_DAG, DECISIONS, EFFECTS, TIR_BEFORE, Inspection, ViewInfo, ViewText
 from workbench.records.view_diff import ViewDiff
-from workbench.session import SessionDirectory
-
-PEAKS = "peaks"
-"""Name of the store's document with the limits of the device."""
+from workbench.session import SessionDirectory, stored_peaks
 
 
 @dataclass(frozen=True)
@@ -107,8 +104,7 @@ class Inspector:
         if measure:
             self._ask("peaks", {})
         with self._directory.store() as store:
-            stored = store.document(PEAKS)
-        return None if stored is None else _peaks(stored)
+            return stored_peaks(store)
 
     def _decoded(self, answer: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, ViewText]:
         try:
@@ -146,10 +142,3 @@ def _task_of(profile: Any, name: object) -> Task:
 
 def _knobs(view: ViewText) -> tuple[Knob, ...]:
     return decode(_Knobs, {"knobs": view.data.get("knobs", [])}).knobs
-
-
-def _peaks(stored: Mapping[str, Any]) -> Peaks:
-    try:
-        return Peaks.from_dict(stored)
-    except DecodeError as error:
-        raise SessionError("The limits of the device in the session are damaged.", "Measure them again.") from error

@@ -16,7 +16,7 @@ from workbench.records.profile import Task
 from workbench.records.trial import DEVICE_LOST, OK, UNMEASURED, Trial
 from workbench.records.tuning import DROPPED, FAILED, FINISHED, SEARCHING, STOPPED, TaskProgress, TuneRequest
 from workbench.search.agenda import STOPPED_BY_USER, Agenda
-from workbench.search.attention import POLL_S, Attention
+from workbench.search.attention import POLL_S, Attention, SideWork
 from workbench.search.control import Control
 from workbench.search.error_text import full_text, last_line
 from workbench.search.finals import Finals
@@ -44,6 +44,7 @@ class Search:
         conditions: Digest of what makes times comparable.
         earlier_trials: Trials of the session before this search.
         on_progress: Told what is being done, for whom it may interest.
+        side_work: What else is looked after meanwhile; None for nothing.
         clock: Seconds; monotonic.
     """
 
@@ -62,6 +63,7 @@ class Search:
         conditions: str,
         earlier_trials: int,
         on_progress: Callable[[str, float], None],
+        side_work: SideWork | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._request = request
@@ -77,7 +79,7 @@ class Search:
         self._lost_in_a_row = 0
         self._refusals: list[InputError] = []
         self._agenda = Agenda(request, tasks=tasks, earlier=earlier, note=recorder.note, conditions=conditions, trials=earlier_trials, clock=clock)
-        self._attention = Attention(control, self._agenda, exclusive=evaluator.exclusive, on_progress=on_progress)
+        self._attention = Attention(control, self._agenda, exclusive=evaluator.exclusive, on_progress=on_progress, side_work=side_work)
 
     def run(self) -> dict[str, Any]:
         """Search; returns ``trials``, ``seconds``, ``stopped_because`` and the progress of each task.

@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,11 @@ from workbench.session import RECORDS
 from workbench.store import Store
 from workbench.tuning_database import TuningRecord, for_target, merge, read_database
 from workbench.worker.context import JobContext
+from workbench.worker.view_desk import ViewDesk
 from workbench.workloads import load_schedule
 
 
-def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bool) -> dict[str, Any]:
+def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bool, desk: ViewDesk | None = None) -> dict[str, Any]:
     """Search what is asked for.
 
     Args:
@@ -36,6 +38,7 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
         context: The session and the command.
         request: What is asked for.
         trust: True if the user's own schedule function may run, and recorded schedules may bring code of their own.
+        desk: Answers fronts that want to see a trial meanwhile.
 
     Returns:
         As `workbench.search.loop.Search.run`.
@@ -81,10 +84,27 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
             conditions=conditions,
             earlier_trials=_count(store, profile),
             on_progress=context.on_progress,
+            side_work=None if desk is None else _SideWork(desk, store),
         )
         result = search.run()
     store.update_manifest({"last_stop": {"command": "tune", "cause": result["stopped_because"]}})
     return result
+
+
+@dataclass(frozen=True)
+class _SideWork:
+    """Implements `workbench.search.attention.SideWork`: views for fronts, from the search's own store."""
+
+    desk: ViewDesk
+    store: Store
+
+    def look(self, *, may_begin: bool) -> bool:
+        """Take and answer what fronts want to see; True while something is being made."""
+        return self.desk.look(self.store, may_begin=may_begin)
+
+    def abandon(self) -> None:
+        """Leave what is being made to be asked for again."""
+        self.desk.abandon(self.store)
 
 
 def refuse_control(context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
