@@ -18,10 +18,12 @@ from workbench.records.selection import SelectedTask
 from workbench.records.trial import Check, MeasureOptions, Trial
 from workbench.records.tuning import SearchBudget, TaskProgress, TuneRequest
 from workbench.search import control as control_module
+from workbench.search.attention import SideWork
 from workbench.search.control import Control
 from workbench.search.loop import Search
 from workbench.search.recorder import Recorder
 from workbench.session import SessionDirectory
+from workbench.store import Store
 from workbench.tuning_database import TuningRecord
 
 HANG_S = 20.0
@@ -260,6 +262,7 @@ class Rig:
         clock: The time.
         front_gone: Set to end the search.
         progress: What was being done, as the search told.
+        side_work: Makes what the search looks after besides, on its own store; None for nothing.
     """
 
     directory: SessionDirectory
@@ -270,6 +273,7 @@ class Rig:
     clock: Clock = field(default_factory=Clock)
     front_gone: threading.Event = field(default_factory=threading.Event)
     progress: list[str] = field(default_factory=list)
+    side_work: Callable[[Store], SideWork] | None = None
     command: int = 0
 
     def tasks(self) -> dict[str, Task]:
@@ -310,6 +314,7 @@ class Rig:
                     conditions=self.conditions,
                     earlier_trials=store.trials.count([task.task for task in self.tasks().values()]),
                     on_progress=lambda phase, share: self.progress.append(phase),
+                    side_work=None if self.side_work is None else self.side_work(store),
                     clock=self.clock,
                 ).run()
             finally:

@@ -26,7 +26,7 @@ _BEST = "best"
 def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
-        "inspect", parents=[shared], help="schedule, TIR, source, assembly and resources of a trial; what differs between two"
+        "inspect", parents=[shared], help="schedule, TIR, source and resources of a trial; what differs between two"
     )
     parser.add_argument("--task", required=True, metavar="T", help="a task, or the name of its kernel")
     parser.add_argument("--trial", type=_trial, metavar="N", help="number of the trial, 0 for the untuned kernel (default: the winner)")

@@ -19,7 +19,7 @@ _POLL_WHILE_MEASURING_S = 0.1
 """On a processor that measures, who looks for commands is a guest."""
 
 _COURTESY_S = 2.0
-"""So long a measurement waits for side work that would disturb it."""
+"""So long measurements wait for one piece of side work that would disturb them."""
 
 _PATIENCE_S = 1.0
 """After so much of a measurement, side work begins although it disturbs."""
@@ -67,6 +67,7 @@ class Attention:
         self._exclusive = exclusive
         self._side_work = side_work
         self._measuring_since: float | None = None
+        self._waited_s = 0.0
         self._poll_s = _POLL_WHILE_MEASURING_S if exclusive else POLL_S
         self._on_progress = on_progress
         self._device = ThreadPoolExecutor(1, thread_name_prefix="device")
@@ -130,10 +131,15 @@ class Attention:
         return self._side_work.look(may_begin=not disturbs)
 
     def _let_side_work_end(self) -> None:
-        """Wait for side work that would disturb a measurement, but not for long."""
-        deadline = time.monotonic() + _COURTESY_S
-        while self._exclusive and self._look_aside() and time.monotonic() < deadline:
+        """Wait for side work that would disturb a measurement, but not for long, and not again before each measurement."""
+        if not self._exclusive:
+            return
+        while self._look_aside():
+            if self._waited_s >= _COURTESY_S:
+                return
             time.sleep(_SIDE_POLL_S)
+            self._waited_s += _SIDE_POLL_S
+        self._waited_s = 0.0
 
     def _obey(self, command: Command) -> None:
         if self._is_ending:
