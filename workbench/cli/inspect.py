@@ -25,9 +25,7 @@ _BEST = "best"
 
 def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser(
-        "inspect", parents=[shared], help="schedule, TIR, source and resources of a trial; what differs between two"
-    )
+    parser = commands.add_parser("inspect", parents=[shared], help="schedule, TIR, source and resources of a trial; what differs between two")
     parser.add_argument("--task", required=True, metavar="T", help="a task, or the name of its kernel")
     parser.add_argument("--trial", type=_trial, metavar="N", help="number of the trial, 0 for the untuned kernel (default: the winner)")
     parser.add_argument("--show", metavar="VIEW,VIEW", help=f"what to show: {', '.join(ALL_VIEWS)} (default: lists what can be shown)")

@@ -18,7 +18,7 @@ def note_peaks(engine: Engine, context: JobContext) -> Peaks:
     key = engine.peaks_key()
     peaks = cached_peaks(key)
     if peaks is None:
-        context.on_progress("measure the limits of the device", 0.0)
+        context.on_progress("limits of the device", 0.0)
         peaks = engine.peaks(on_progress=context.on_progress)
         if peaks.known:
             keep_peaks(peaks)

@@ -154,7 +154,7 @@ def _measure_cpu(target: Any, threads: int, on_progress: Progress) -> tuple[Rate
     bits = target_vector_bits(target) or 128
     lanes, chains = bits // 32, _CHAINS[bits]
     levels = triad_levels(cpu_facts(), threads, memory_facts().available_bytes)
-    phase = "measure the limits of the device"
+    phase = "limits of the device"
     on_progress(phase, 0.0)
     source = _FMA.format(lanes=lanes, chains=chains, width=lanes * chains, threads=threads, steps=_STEPS)
     arguments = [_array(np.full(lanes, 0.5, np.float32), device), _array(np.zeros((threads, lanes * chains), np.float32), device)]
@@ -176,12 +176,12 @@ def _measure_cpu(target: Any, threads: int, on_progress: Progress) -> tuple[Rate
 def _measure_gpu(target: Any, threads: int, on_progress: Progress) -> tuple[Rate, tuple[Bandwidth, ...]]:
     del threads
     device = tvm.device("cuda", 0)
-    on_progress("measure the limits of the device", 0.0)
+    on_progress("limits of the device", 0.0)
     total = _GPU_BLOCKS * _GPU_THREADS * _GPU_CHAINS
     source = _GPU_FMA.format(total=total, blocks=_GPU_BLOCKS, threads=_GPU_THREADS, chains=_GPU_CHAINS, steps=_GPU_STEPS)
     arguments = [_array(np.full(1, 0.5, np.float32), device), _array(np.zeros(total, np.float32), device)]
     flop_per_s = _rate(_built(source, target), arguments, device, work=2.0 * total * _GPU_STEPS)
-    on_progress("measure the limits of the device", 0.5)
+    on_progress("limits of the device", 0.5)
     size = _GPU_BYTES // 12
     source = _GPU_TRIAD.format(size=size, blocks=size // 4 // _GPU_THREADS, threads=_GPU_THREADS)
     arrays = [np.full(size, value, np.float32) for value in (0.0, 1.0, 2.0)]
