@@ -10,7 +10,7 @@ import tvm
 import tvm_ffi
 from tvm.s_tir.schedule import Trace
 
-from workbench.engines.relax.search.task_search import as_main
+from workbench.engines.relax.workload_module import as_main
 from workbench.records.knob import Knob
 
 _ROOT_BLOCK = "root"

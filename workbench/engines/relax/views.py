@@ -13,9 +13,8 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV, Trace
 from workbench.engines.relax.build import compiled, with_default_schedules
 from workbench.engines.relax.cuda_code import cuda_source
 from workbench.engines.relax.foreign_code import foreign_code, refuse_brought_code
-from workbench.engines.relax.search.sampling import fingerprint
-from workbench.engines.relax.search.task_search import as_main
 from workbench.engines.relax.space import prepare_intrinsics
+from workbench.engines.relax.workload_module import as_main, fingerprint
 from workbench.errors import EnvironmentFault, InputError
 from workbench.escaping import plain
 
@@ -70,7 +69,8 @@ def scheduled(function: tvm.tirx.PrimFunc, target: tvm.target.Target, trace: str
     module = as_main(function)
     if not trace:
         return Scheduled(with_default_schedules(module, target), target, None)
-    prepare_intrinsics(target, tensor_cores=_TENSORIZE in trace)
+    if _TENSORIZE in trace:
+        prepare_intrinsics(target, tensor_cores=True)
     own = tvm.ir.load_json(tvm.ir.save_json(module))  # schedules of one module share its nodes
     try:
         schedule = tvm.s_tir.Schedule(own, seed=1, debug_mask=0, error_render_level="none")
