@@ -42,7 +42,7 @@ def test_widths_multiply_adds_and_spills_are_counted() -> None:
     facts = assembly_facts(AVX512)
     assert facts.vector_bits == 512
     assert facts.fma == {0: 1, 512: 3}
-    assert facts.arithmetic == {256: 1, 512: 3}
+    assert facts.arithmetic == {0: 1, 256: 1, 512: 3}
     assert (facts.spills, facts.reloads, facts.spill_bytes) == (1, 1, 64)
     assert (facts.hot_label, facts.hot_fma, facts.hot_instructions) == (".LBB1_2", 3, 7)
     assert facts.instructions == 12
@@ -61,7 +61,12 @@ def test_the_vectors_of_aarch64_are_read_too() -> None:
 
 def test_scalar_code_uses_no_vectors() -> None:
     facts = assembly_facts("f:\n\tmulss\t%xmm1, %xmm0\n\taddss\t%xmm2, %xmm0\n\txorps\t%xmm3, %xmm3\n\tretq\n")
-    assert (facts.vector_bits, facts.arithmetic, facts.fma, facts.hot_label) == (0, {}, {}, "")
+    assert (facts.vector_bits, facts.arithmetic, facts.fma, facts.hot_label) == (0, {0: 2}, {}, "")
+
+
+def test_vectors_of_indices_are_not_those_of_the_arithmetic() -> None:
+    facts = assembly_facts("f:\n\tvpaddd\t%zmm0, %zmm1, %zmm1\n\tvfmadd213ss\t%xmm1, %xmm2, %xmm3\n")
+    assert (facts.vector_bits, facts.fma) == (0, {0: 1})
 
 
 def test_moving_vectors_is_no_arithmetic() -> None:

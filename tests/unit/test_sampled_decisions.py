@@ -44,7 +44,7 @@ def test_two_schedules_of_one_sketch_differ_in_their_values_alone() -> None:
     assert one is not None
     assert other is not None
     assert one.sketch == other.sketch
-    changed = sampled(trace([4, 16], 2, 0, instructions=[INSTRUCTIONS[0], *INSTRUCTIONS]))
+    changed = sampled(trace([4, 16], 2, 0, instructions=[*INSTRUCTIONS[:5], INSTRUCTIONS[0], *INSTRUCTIONS[5:]]))
     assert changed is not None
     assert changed.sketch != one.sketch
 

@@ -10,11 +10,11 @@ _LABEL = re.compile(r"^[.\w$]+:")
 _COMMENT = re.compile(r"\s*(?:#|//).*$")
 _X86_WIDTHS = (("%zmm", 512), ("%ymm", 256), ("%xmm", 128))
 _X86_FMA = re.compile(r"^v?f(?:n?m(?:add|sub)|maddsub|msubadd)(?:132|213|231)?(ps|pd|ss|sd|ph|sh)$|^v?fn?m(?:add|sub)\w*(ps|pd|ss|sd|ph|sh)$")
-_X86_ARITHMETIC = re.compile(
-    r"^v?(?:add|sub|mul|div|max|min|sqrt|fn?madd\w*|fn?msub\w*|dp)\w*?(ps|pd|ph)$|^vp?(?:dp\w+|madd\w+|mull?\w+|add[bwdq]|sub[bwdq]|max\w+|min\w+)$"
-)
+_X86_FLOAT = re.compile(r"^v?(?:add|sub|mul|div|max|min|sqrt|fn?madd\w*|fn?msub\w*|dp)\w*?(?:[ps][sdh])$")
+_X86_INTEGER = re.compile(r"^vp?(?:dp(?:bu|ws|bs)\w+|madd\w+|mull?\w+|add[bwdq]|sub[bwdq]|max\w+|min\w+)$")
 _ARM_FMA = re.compile(r"^f?ml[as]$|^fmadd$|^fmsub$|^fnmadd$|^fnmsub$")
-_ARM_ARITHMETIC = re.compile(r"^f(?:add|sub|mul|div|max|min|ml[as]|maxnm|minnm)$|^(?:s|u)dot$|^mla$")
+_ARM_FLOAT = re.compile(r"^f(?:add|sub|mul|div|max|min|ml[as]|maxnm|minnm)$")
+_ARM_INTEGER = re.compile(r"^(?:s|u)dot$|^mla$")
 _ARM_VECTOR = re.compile(r"\bv\d+\.(\d+)([bhsd])")
 _ARM_BITS = {"b": 8, "h": 16, "s": 32, "d": 64}
 _SPILL = re.compile(r"(\d+)-byte (?:Folded )?(Spill|Reload)")
@@ -29,8 +29,9 @@ class AssemblyFacts:
 
     Attributes:
         instructions: Instructions.
-        vector_bits: Widest vector that arithmetic uses; 0 if it uses none.
-        arithmetic: Arithmetic instructions on vectors by width in bits.
+        vector_bits: Widest vector that arithmetic uses; 0 if it uses none. Of a kernel that computes with floats, arithmetic on integers is that of
+            its indices and does not count.
+        arithmetic: The same arithmetic by width in bits; 0 for scalar instructions.
         fma: Fused multiply-adds by width in bits; 0 for scalar ones.
         spills: Values that are stored on the stack because there are too few registers.
         reloads: Values that are loaded from there again.
@@ -54,7 +55,8 @@ class AssemblyFacts:
 
 def assembly_facts(text: str) -> AssemblyFacts:
     """Read an assembly text."""
-    arithmetic: Counter[int] = Counter()
+    floats: Counter[int] = Counter()
+    integers: Counter[int] = Counter()
     fma: Counter[int] = Counter()
     blocks: dict[str, list[int]] = {"": [0, 0]}
     spills, reloads, spill_bytes, label = 0, 0, 0, ""
@@ -74,11 +76,12 @@ def assembly_facts(text: str) -> AssemblyFacts:
         spills, reloads = spills + (kind == "Spill"), reloads + (kind == "Reload")
         spill_bytes += size if kind == "Spill" else 0
         bits = _vector_bits(mnemonic, operands)
-        if _is_arithmetic(mnemonic) and bits:
-            arithmetic[bits] += 1
+        floats[bits] += bool(_X86_FLOAT.match(mnemonic) or _ARM_FLOAT.match(mnemonic))
+        integers[bits] += bool(bits and (_X86_INTEGER.match(mnemonic) or _ARM_INTEGER.match(mnemonic)))
         if _X86_FMA.match(mnemonic) or _ARM_FMA.match(mnemonic):
             fma[bits] += 1
             blocks[label][1] += 1
+    arithmetic = +floats or +integers
     hot = max(blocks, key=lambda name: blocks[name][1])
     return AssemblyFacts(
         instructions=sum(count for count, _ in blocks.values()),
@@ -106,13 +109,9 @@ def _stack_use(line: str, code: str) -> tuple[str, int]:
     return "", 0
 
 
-def _is_arithmetic(mnemonic: str) -> bool:
-    return bool(_X86_ARITHMETIC.match(mnemonic) or _ARM_ARITHMETIC.match(mnemonic))
-
-
 def _vector_bits(mnemonic: str, operands: str) -> int:
     """Width of the vectors that an instruction works on; 0 for a scalar one."""
-    if mnemonic.endswith(("ss", "sd", "sh")):
+    if mnemonic.endswith(("ss", "sd", "sh")) and not mnemonic.startswith("vp"):
         return 0
     for register, bits in _X86_WIDTHS:
         if register in operands:

@@ -207,7 +207,8 @@ def _eta_squared(knob: _Grouped, times: Array) -> Array:
     member = (knob.groups[:, None] == np.arange(len(knob.labels))[None, :]).astype(np.float64)
     between = ((chosen @ member) ** 2 / member.sum(axis=0)).sum(axis=1)
     total = (chosen**2).sum(axis=1)
-    return np.divide(between, total, out=np.zeros_like(between), where=total > 0)
+    shares: Array = np.divide(between, total, out=np.zeros_like(between), where=total > 0)
+    return shares
 
 
 def _effect(knob: _Grouped, times: Array, *, share: float, p_value: float, random: np.random.Generator) -> KnobEffect:

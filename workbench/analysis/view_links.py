@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -62,7 +63,7 @@ def schedule_links(text: str, names: Mapping[str, str], known: Iterable[str]) ->
         names: What each variable is in the end: ``loop ff_0``, ``block conv2d_nchw``.
         known: Links to keep.
     """
-    found = []
+    found: list[Link] = []
     for number, line in enumerate(lines_of(text), 1):
         about = dict.fromkeys(names[variable] for variable in _VARIABLE.findall(line) if variable in names)
         found.extend(Link(name, number, number) for name in about)
@@ -111,8 +112,8 @@ def _brace_end(lines: list[str], head: int) -> int:
 
 def _of_basic_blocks(named: list[tuple[str, int]], labels: list[int], lines: list[str], known: Iterable[str]) -> tuple[Link, ...]:
     """A link for each basic block that is called after a loop."""
-    ends = {start: end - 1 for start, end in zip(labels, [*labels[1:], len(lines) + 1], strict=True)}
-    found = []
+    ends = {start: end - 1 for start, end in itertools.pairwise([*labels, len(lines) + 1])}
+    found: list[Link] = []
     for label, number in named:
         match = _LOOP_BLOCK.match(label)
         if match:

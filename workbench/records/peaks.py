@@ -8,6 +8,8 @@ from typing import Any
 
 from workbench.records.decode import decode
 
+_STEADY = 0.2
+
 
 @dataclass(frozen=True)
 class Rate:
@@ -64,6 +66,11 @@ class Peaks:
     method: str
     measured_at: float
     unmeasured: str = ""
+
+    @property
+    def steady(self) -> bool:
+        """True if the arithmetic was measured without much disturbance: a machine that was busy has figures of the moment alone."""
+        return self.flop_per_s is not None and self.flop_per_s.iqr <= _STEADY * self.flop_per_s.median
 
     @property
     def known(self) -> bool:

@@ -18,8 +18,9 @@ from workbench.errors import EnvironmentFault
 from workbench.session import SessionDirectory
 from workbench.worker import ALREADY_SERVED, CANNOT_WRITE, NO_ENGINE
 from workbench.worker.context import Job
-from workbench.worker.jobs import INSPECT, Jobs
+from workbench.worker.jobs import Jobs
 from workbench.worker.service import Service
+from workbench.worker.view_desk import INSPECT
 
 _ENGINE = ("workbench.engines.relax.engine", "RelaxEngine")
 _PROCESSES = "workbench.engines.relax.search.processes"

@@ -10,7 +10,7 @@ from workbench.worker.context import JobContext
 
 
 def note_peaks(engine: Engine, context: JobContext) -> Peaks:
-    """Note in the session what its device can do at most, from the cache or newly measured.
+    """Note in the session what its device can do at most, from the cache or newly measured; figures of a busy machine are not kept for others.
 
     Raises:
         Interrupted: The command was cancelled.
@@ -20,7 +20,7 @@ def note_peaks(engine: Engine, context: JobContext) -> Peaks:
     if peaks is None:
         context.on_progress("limits of the device", 0.0)
         peaks = engine.peaks(on_progress=context.on_progress)
-        if peaks.known:
+        if peaks.known and peaks.steady:
             keep_peaks(peaks)
     context.store.write_document(PEAKS, peaks.to_dict())
     return peaks

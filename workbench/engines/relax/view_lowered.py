@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from workbench.engines.relax.build import compiled
 from workbench.records.dtype_size import dtype_bits
 
 _AXES = ("x", "y", "z")
+_POINTER = re.compile(r'handle\("(\w+)"')
+_POINTER_SUFFIX = "_ptr"  # what TVM adds to the name of a tensor for its data
 
 
 @dataclass(frozen=True)
@@ -137,12 +140,11 @@ def _launch(name: str, function: tvm.tirx.PrimFunc, tensors: Mapping[str, Any]) 
 
 def _argument(parameter: Any, tensors: Mapping[str, Any], written: set[str]) -> Argument:
     name = str(parameter.name)
-    kind = tensors.get(name) or next((tensors[known] for known in tensors if name == f"{known}_ptr"), None)
+    kind = tensors.get(name) or tensors.get(name.removesuffix(_POINTER_SUFFIX))
     tensor = "" if kind is None else f"({', '.join(map(str, kind.shape))}) {kind.dtype}"
-    own = parameter.ty
-    dtype = getattr(own, "dtype", None)
-    text = f"{dtype}*" if isinstance(own, tvm.tirx.BufferType) else str(dtype if dtype is not None else own)
-    return Argument(name, text, tensor, name in written)
+    pointer = _POINTER.search(str(parameter.ty))
+    text = f"{pointer[1]}*" if pointer else str(getattr(parameter.ty, "dtype", parameter.ty))
+    return Argument(name, text, tensor, bool(written & {name, name.removesuffix(_POINTER_SUFFIX)}))
 
 
 def _written(function: tvm.tirx.PrimFunc) -> set[str]:
