@@ -219,8 +219,11 @@ def test_strangers_text_moves_no_cursor_and_keeps_its_lines() -> None:
     assert text.splitlines() == ["\\x1b[31mred\\r", "next    line\\u202e", "[bold]x[/bold] :smile:"]
 
 
-def test_long_lines_are_not_wrapped() -> None:
-    assert shown(Listing("x" * 500 + "\n", "text"), width=80) == "x" * 500 + "\n"
+def test_long_lines_are_neither_wrapped_nor_cut(call: Callable[..., Any], worker: StandIn) -> None:
+    worker.texts[3, TIR] = ViewText(TIR, "x" * 500 + "\n")
+    assert call("--task", "conv2d", "--show", "tir")[1] == "x" * 500 + "\n"
+    _, out, _ = call("--task", "conv2d", "--show", "tir", "--diff", "0")
+    assert "+" + "x" * 500 in out.splitlines()
 
 
 # two trials

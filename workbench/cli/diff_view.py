@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -39,6 +40,7 @@ class DiffView:
 
     diff: ViewDiff
     is_first: bool = True
+    keeps_lines: ClassVar[bool] = True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Decisions, then the hunks in the form that fits."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.syntax import Syntax
@@ -38,6 +39,7 @@ class Listing:
 
     text: str
     language: str
+    keeps_lines: ClassVar[bool] = True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The lines as they are: never wrapped, cut or padded where they go to a file."""
