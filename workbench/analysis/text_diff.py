@@ -35,10 +35,11 @@ def aligned(left: str, right: str) -> tuple[DiffLine, ...]:
 
 
 def differing_knobs(left: Sequence[Knob], right: Sequence[Knob]) -> tuple[KnobDifference, ...]:
-    """The decisions in which two schedules differ, in the order of the left one; then those that the right one has alone."""
+    """The decisions in which two schedules differ: what a search chose first, then what follows from it; each in the order of the schedules."""
     values = [{knob.knob: knob.value for knob in side} for side in (left, right)]
     names = dict.fromkeys([*values[0], *values[1]])
-    pairs = [KnobDifference(name, values[0].get(name), values[1].get(name)) for name in names]
+    chosen = {knob.knob for side in (left, right) for knob in side if knob.sampled}
+    pairs = [KnobDifference(name, values[0].get(name), values[1].get(name)) for name in sorted(names, key=lambda name: name not in chosen)]
     return tuple(pair for pair in pairs if pair.left != pair.right)
 
 
