@@ -11,9 +11,9 @@ from workbench.engines.relax.peaks import measure_peaks, peaks_key, triad_levels
 from workbench.engines.relax.targets import resolve_target
 from workbench.errors import Interrupted
 from workbench.machine import cpu_facts
-from workbench.peak_cache import cache_folder, cached_peaks, keep_peaks
+from workbench.peak_cache import cache_folder, keep_peaks
 from workbench.records.machine import CacheFacts, CpuFacts
-from workbench.records.peaks import Peaks
+from workbench.records.peaks import Bandwidth, Peaks, Rate
 
 CPU = CpuFacts("c", "x86_64", 4, 8, 8, None, 256, (), (CacheFacts("L1d", 2**15, 2), CacheFacts("L2", 2**20, 2), CacheFacts("L3", 2**25, 8)))
 
@@ -73,20 +73,17 @@ def test_other_threads_and_targets_have_other_keys() -> None:
     assert len({peaks_key(cpu, threads=1), peaks_key(cpu, threads=2), peaks_key(resolve_target("cuda:sm_90", threads=1), threads=1)}) == 3
 
 
-def test_a_profile_notes_the_limits_and_measures_them_once_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with workbench.open("matmul", args=(16, 16, 16), session=tmp_path / "one", threads=1) as session:
-        session.profile(repeat=2)
-        first = session.peaks()
-        assert first is not None
-        assert first.known
-        assert session.peaks(measure=True) == first
-    assert cached_peaks(first.key, folder=cache_folder({"XDG_CACHE_HOME": str(tmp_path / "cache")})) == first
-    planted = Peaks(first.device, first.key, 1, first.flop_per_s, first.bandwidths, "planted", 1.0)
-    keep_peaks(planted, folder=cache_folder({"XDG_CACHE_HOME": str(tmp_path / "cache")}))
-    with workbench.open("matmul", args=(16, 16, 8), session=tmp_path / "two", threads=1) as session:
+def test_a_profile_notes_the_limits_that_the_machine_knows_already(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    rate = Rate(1e12, 1e12, 0.0, 40)
+    key = peaks_key(resolve_target("cpu", threads=1), threads=1)
+    planted = Peaks("cpu", key, 1, rate, (Bandwidth(rate, 2**30, "memory"),), "planted", 1.0)
+    keep_peaks(planted, folder=cache_folder({"XDG_CACHE_HOME": str(tmp_path)}))
+    with workbench.open("matmul", args=(16, 16, 16), target="cpu", session=tmp_path / "s", threads=1) as session:
+        assert session.peaks() is None
         session.profile(repeat=2)
         assert session.peaks() == planted
+        assert session.peaks(measure=True) == planted
 
 
 def test_a_profile_for_a_gpu_that_is_not_here_says_that_nothing_is_known(tmp_path: Path) -> None:

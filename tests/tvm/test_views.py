@@ -42,7 +42,7 @@ from workbench.records.view import (
 from workbench.records.view_diff import ViewDiff
 
 ARGS = (1, 14, 14, 16, 16, 3, 3, 1, 1)
-TRIALS = 24
+TRIALS = 16
 ANSWER_S = 20.0
 HANG_S = 120
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from workbench.analysis.roofline import bandwidth_for, limit_percent, roofline, roofline_text
+from workbench.engines.protocol import Progress
 from workbench.peak_cache import cache_folder, cached_peaks, keep_peaks
 from workbench.records.dtype_size import dtype_bits, tensors_bytes
 from workbench.records.peaks import Bandwidth, Peaks, Rate
 from workbench.records.profile import TensorShape
 from workbench.session import SessionDirectory, stored_peaks
+from workbench.worker.context import JobContext
+from workbench.worker.limits import note_peaks
 
 KEY = "0123456789abcdef"
 
@@ -168,3 +172,33 @@ def test_damaged_limits_of_a_session_are_unknown(session: SessionDirectory) -> N
         assert stored_peaks(store) == PEAKS
         store.write_document("peaks", {"device": []})
         assert stored_peaks(store) is None
+
+
+class Measuring:
+    """As much of an engine as noting limits needs."""
+
+    def __init__(self, peaks: Peaks) -> None:
+        self.found = peaks
+        self.measured = 0
+
+    def peaks_key(self) -> str:
+        return self.found.key
+
+    def peaks(self, *, on_progress: Progress) -> Peaks:
+        self.measured += 1
+        on_progress("limits of the device", 0.0)
+        return self.found
+
+
+@pytest.mark.parametrize(("median", "times"), [(0.95, 1), (0.5, 2)], ids=["steady", "disturbed"])
+def test_limits_are_measured_once_a_machine_unless_it_was_busy(
+    median: float, times: int, session: SessionDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
+    engine: Any = Measuring(replace(PEAKS, flop_per_s=Rate(1e9, median * 1e9, 0.0, 40)))
+    with session.store() as store:
+        context = JobContext(session, store, 1, lambda phase, share: None, lambda: False)
+        for _ in range(2):
+            assert note_peaks(engine, context) == engine.found
+        assert stored_peaks(store) == engine.found
+    assert engine.measured == times

@@ -115,10 +115,11 @@ class Inspector:
 
     def _trial(self, task: str, trial: int | None, *, any_trial: bool) -> tuple[Task, int, str]:
         """A task, the number of its trial, and what to call it; the winner's if no number is given."""
+        number = None if trial is None else trial_number(trial)
         with self._directory.store() as store:
             found = _task_of(store.profile(), task)
-            default = BASELINE if any_trial or trial is not None else winner(store.trials.progress(), found.task).number
-            number = default if trial is None else trial_number(trial)
+            if number is None:
+                number = BASELINE if any_trial else winner(store.trials.progress(), found.task).number
             return found, number, label_of(number, store.trials.trial(found.task, number))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.records.decode import decode
 
-_STEADY = 0.2
+_STEADY = 0.9
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Peaks:
 
     @property
     def steady(self) -> bool:
-        """True if the arithmetic was measured without much disturbance: a machine that was busy has figures of the moment alone."""
-        return self.flop_per_s is not None and self.flop_per_s.iqr <= _STEADY * self.flop_per_s.median
+        """True if half of the repeats came near the best one: a machine that was busy has figures of the moment alone."""
+        return self.flop_per_s is not None and self.flop_per_s.median >= _STEADY * self.flop_per_s.best
 
     @property
     def known(self) -> bool:
