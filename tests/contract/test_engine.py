@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,13 +14,16 @@ from onnx import TensorProto, helper, numpy_helper, save
 from workbench.engines.protocol import Engine
 from workbench.engines.relax.engine import RelaxEngine
 from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed, Measured, Outcome
+from workbench.engines.view_protocol import ViewQuestion
 from workbench.errors import Interrupted, ModelError, SessionError, TargetError
 from workbench.models import resolve_model
 from workbench.records.graph import KERNEL, ModelGraph
 from workbench.records.profile import Kernel
 from workbench.records.trial import FAILURES, OK, MeasureOptions, Trial
+from workbench.records.view import VIEWS
 
 ENGINES = [RelaxEngine]
+HANG_S = 120
 ROWS, INNER, COLUMNS = 64, 128, 96  # large enough that no call is lost in the clock's resolution
 WEIGHTS = np.random.default_rng(0).standard_normal((INNER, COLUMNS), dtype=np.float32) / 8
 pytestmark = pytest.mark.tvm
@@ -302,6 +306,29 @@ def test_for_a_target_that_cannot_run_here_candidates_are_built_and_checked(engi
     assert measured.times_us == ()
     assert measured.check is not None
     assert measured.check.passed
+
+
+def test_every_view_of_a_kernel_has_a_text_or_a_reason(engine: Engine, model: Path) -> None:
+    lowered(engine, model)
+    viewer = engine.viewer()
+    try:
+        viewer.begin(ViewQuestion(engine.calls()[0].kernel, "", VIEWS))
+        deadline = time.monotonic() + HANG_S
+        while (found := viewer.poll()) is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        viewer.close()
+    assert [view.view for view in found] == list(VIEWS)
+    assert all(bool(view.text) != bool(view.unavailable) for view in found)
+    assert found[0].text
+
+
+def test_the_limits_of_a_device_are_known_or_have_a_reason(engine: Engine, model: Path) -> None:
+    lowered(engine, model)
+    peaks = engine.peaks(on_progress=silent)
+    assert peaks.known is not bool(peaks.unmeasured)
+    assert peaks.key == engine.peaks_key() == engine.peaks_key()
 
 
 @pytest.mark.parametrize(

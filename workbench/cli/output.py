@@ -68,7 +68,7 @@ def show(renderables: list[RenderableType], *, values: Mapping[str, Any] | list[
     """Print a result.
 
     Args:
-        renderables: What to print, unless JSON takes standard output.
+        renderables: What to print, unless JSON takes standard output; one with a true ``keeps_lines`` has its lines cut nowhere.
         values: The same as JSON-ready values.
         json_to: ``-``, a file, or None.
     """
@@ -78,7 +78,7 @@ def show(renderables: list[RenderableType], *, values: Mapping[str, Any] | list[
         console = table_console()
         with _standard_output():
             for renderable in renderables:
-                console.print(renderable)
+                console.print(renderable, crop=not getattr(renderable, "keeps_lines", False))
 
 
 def write_text(text: str, destination: str, *, option: str) -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from workbench.engines.search_protocol import Evaluator, TaskSearch
+from workbench.engines.view_protocol import Viewer
 from workbench.records.graph import ModelGraph
 from workbench.records.origin import Origin
+from workbench.records.peaks import Peaks
 from workbench.records.profile import Kernel, KernelCall, Measurement
 from workbench.records.request import ModelSource
 from workbench.records.target import TargetSpec
@@ -100,24 +102,32 @@ class Engine(Protocol):
         """
         ...
 
-    def view(self, kernel: str, trace: str, view: str, *, expected: str = "") -> str:
-        """What a recorded schedule makes of a kernel, as text.
+    def viewer(self) -> Viewer:
+        """What makes views of recorded schedules of the lowered model, as `workbench.records.view.VIEWS`; none needs the target's device."""
+        ...
+
+    def peaks(self, *, on_progress: Progress) -> Peaks:
+        """Measure what the target's device can do at most; one that is not here gives limits that say so."""
+        ...
+
+    def peaks_key(self) -> str:
+        """Digest of what the limits of the target's device depend on, such as the device and the number of threads."""
+        ...
+
+    def write_library(self, kernel: str, trace: str, path: Path, *, expected: str = "", trust: bool = False) -> None:
+        """Compile a kernel with a recorded schedule into a library, where its function has the kernel's name.
+
+        A schedule that brings code of its own into the kernel needs trust.
 
         Args:
             kernel: Name of the kernel.
             trace: The schedule in TVM's own form; empty for the baseline.
-            view: One of `workbench.records.view.VIEWS`; none of them needs the target's device.
+            path: The library to write.
             expected: Fingerprint of the scheduled module, as its trial has it; empty takes what comes out.
+            trust: True allows code that the schedule brings.
 
         Raises:
-            InputError: The trace is damaged or another kernel's, or there is no such view.
-        """
-        ...
-
-    def write_library(self, kernel: str, trace: str, path: Path, *, expected: str = "", trust: bool = False) -> None:
-        """Compile a kernel with a recorded schedule into a library, where its function has the kernel's name; see `view`.
-
-        A schedule that brings code of its own into the kernel needs trust.
+            InputError: The trace is damaged or another kernel's, or needs trust.
         """
         ...
 

@@ -20,6 +20,7 @@ from workbench.worker import ALREADY_SERVED, CANNOT_WRITE, NO_ENGINE
 from workbench.worker.context import Job
 from workbench.worker.jobs import Jobs
 from workbench.worker.service import Service
+from workbench.worker.view_desk import INSPECT
 
 _ENGINE = ("workbench.engines.relax.engine", "RelaxEngine")
 _PROCESSES = "workbench.engines.relax.search.processes"
@@ -52,7 +53,7 @@ def main() -> int:
             service = Service(directory, first=options.first_command, front_gone=front_gone)
 
             def load() -> dict[str, Job]:
-                engine = _load_engine(search=_is_search(directory, options.first_command))
+                engine = _load_engine(processes_at_once=_needs_processes(directory, options.first_command))
                 return Jobs(engine, start_s=time.perf_counter() - started, function=function, trust=options.trust).by_kind()
 
             service.run(load)
@@ -88,21 +89,21 @@ def _take_standard_input() -> int:
     return front
 
 
-def _is_search(directory: SessionDirectory, number: int) -> bool:
-    """True if the worker was started for a search."""
+def _needs_processes(directory: SessionDirectory, number: int) -> bool:
+    """True if the worker was started for what further processes do: a search or views."""
     with directory.store() as store:
-        return store.command(number).kind == "tune"
+        return store.command(number).kind in {"tune", INSPECT}
 
 
-def _load_engine(*, search: bool) -> Engine:
+def _load_engine(*, processes_at_once: bool) -> Engine:
     """Import the engine; the only place that does, so that a front never loads TVM.
 
     Args:
-        search: True has the processes that build and measure load TVM at the same time.
+        processes_at_once: True has the processes that build, measure and make views load TVM at the same time; False, when they are needed.
     """
     module, attribute = _ENGINE
     try:
-        nursery = importlib.import_module(_PROCESSES).new_nursery() if search else None
+        nursery = importlib.import_module(_PROCESSES).new_nursery(warm=processes_at_once)
         return cast("Engine", getattr(importlib.import_module(module), attribute)(nursery))
     except Exception as error:
         raise _EngineError from error

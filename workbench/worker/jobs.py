@@ -30,8 +30,10 @@ from workbench.records.tuning import TuneRequest
 from workbench.search.control import CONTROL_COMMANDS
 from workbench.store import FORMAT_VERSION
 from workbench.worker.context import Job, JobContext
-from workbench.worker.describe import describe, write_library
+from workbench.worker.limits import note_peaks
+from workbench.worker.recorded import write_library
 from workbench.worker.tuning import refuse_control, tune
+from workbench.worker.view_desk import INSPECT, ViewDesk
 
 
 class Clock:
@@ -68,6 +70,7 @@ class Jobs:
         self._function = function
         self._trust = trust
         self._loaded_profile: str | None = None
+        self._desk = ViewDesk(engine)
 
     def by_kind(self) -> dict[str, Job]:
         """The jobs by the kind of command that asks for them."""
@@ -75,7 +78,8 @@ class Jobs:
             "profile": self.profile,
             "outputs": self.outputs,
             "tune": self.tune,
-            "describe": self.describe,
+            INSPECT: self.inspect,
+            "peaks": self.peaks,
             "library": self.library,
             **dict.fromkeys(CONTROL_COMMANDS, refuse_control),
         }
@@ -104,6 +108,7 @@ class Jobs:
             raise
         context.directory.settle_program(identifier)
         self._loaded_profile = identifier
+        note_peaks(self._engine, context)
         return {}
 
     def _check_front(self, arguments: Mapping[str, Any]) -> None:
@@ -199,13 +204,18 @@ class Jobs:
         """Search schedules; every trial is stored as it is measured."""
         self._check_front(arguments)
         self._load(context)
-        return tune(self._engine, context, TuneRequest.from_dict(arguments), trust=self._trust)
+        return tune(self._engine, context, TuneRequest.from_dict(arguments), trust=self._trust, desk=self._desk)
 
-    def describe(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Show a trial as text."""
-        self._check_front(arguments)
+    def inspect(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Show a trial as texts; while a search runs, it looks after these commands itself."""
         self._load(context)
-        return describe(self._engine, context, arguments)
+        return self._desk.answer(context, arguments)
+
+    def peaks(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Note the limits of the device, measured if this machine does not know them yet."""
+        del arguments
+        self._load(context)
+        return note_peaks(self._engine, context).to_dict()
 
     def library(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
         """Build a trial into a library of the session."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import hashlib
+from dataclasses import dataclass
 from typing import Any
 
 from workbench.engines.protocol import Engine
@@ -26,10 +27,11 @@ from workbench.search.resuming import check_schedule, chosen_space
 from workbench.store import Store
 from workbench.worker.context import JobContext
 from workbench.worker.transferring import Transfer
+from workbench.worker.view_desk import ViewDesk
 from workbench.workloads import load_schedule
 
 
-def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bool) -> dict[str, Any]:
+def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bool, desk: ViewDesk | None = None) -> dict[str, Any]:
     """Search what is asked for.
 
     Args:
@@ -37,6 +39,7 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
         context: The session and the command.
         request: What is asked for.
         trust: True if the user's own schedule function may run, and recorded schedules may bring code of their own.
+        desk: Answers fronts that want to see a trial meanwhile.
 
     Returns:
         As `workbench.search.loop.Search.run`, and ``transfer``: what each source of records gave.
@@ -104,10 +107,27 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
             transferred=transfer.records,
             control=Control(store, context.command, front_gone=context.front_gone),
             on_progress=context.on_progress,
+            side_work=None if desk is None else _SideWork(desk, store),
         )
         result = {**search.run(), "transfer": transfer.summary(search.inherited())}
     store.update_manifest({"last_stop": {"command": "tune", "cause": result["stopped_because"]}})
     return result
+
+
+@dataclass(frozen=True)
+class _SideWork:
+    """Implements `workbench.search.attention.SideWork`: views for fronts, from the search's own store."""
+
+    desk: ViewDesk
+    store: Store
+
+    def look(self, *, may_begin: bool) -> bool:
+        """Take and answer what fronts want to see; True while something is being made."""
+        return self.desk.look(self.store, may_begin=may_begin)
+
+    def abandon(self) -> None:
+        """Leave what is being made to be asked for again."""
+        self.desk.abandon(self.store)
 
 
 def refuse_control(context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:

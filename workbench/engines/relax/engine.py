@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import tvm
+import tvm_ffi
 
 from workbench.engines.protocol import Progress
 from workbench.engines.relax import program_files
@@ -20,20 +21,26 @@ from workbench.engines.relax.importers import import_source
 from workbench.engines.relax.inputs import on_device
 from workbench.engines.relax.kernels import describe_kernels, longest_reduction, tensors_of
 from workbench.engines.relax.lowering import Lowered, lower
+from workbench.engines.relax.peaks import measure_peaks, peaks_key
 from workbench.engines.relax.profiler import Profiler
 from workbench.engines.relax.program import Program
 from workbench.engines.relax.search.evaluator import KernelFacts, RelaxEvaluator
+from workbench.engines.relax.search.processes import new_nursery
 from workbench.engines.relax.search.task_search import RelaxTaskSearch
 from workbench.engines.relax.search_spaces import SearchSpace, make_space, user_space
 from workbench.engines.relax.space import prepare_intrinsics
 from workbench.engines.relax.targets import resolve_target, to_tvm
-from workbench.engines.relax.views import kernel_view, scheduled, write_library
+from workbench.engines.relax.viewer import IsolatedViewer
+from workbench.engines.relax.views import scheduled, write_library
+from workbench.engines.relax.workload_module import as_main
 from workbench.engines.search_protocol import Evaluator, TaskSearch
+from workbench.engines.view_protocol import Viewer
 from workbench.errors import ModelError, SessionError
 from workbench.isolation import Nursery
 from workbench.machine import cpu_facts
 from workbench.records.graph import ModelGraph
 from workbench.records.origin import Origin
+from workbench.records.peaks import Peaks
 from workbench.records.profile import Kernel, KernelCall, Measurement
 from workbench.records.request import ModelSource
 from workbench.records.target import TargetSpec
@@ -49,7 +56,8 @@ class RelaxEngine:
     """Implements `workbench.engines.protocol.Engine`.
 
     Args:
-        nursery: Started in advance for the first evaluator; see `workbench.engines.relax.search.processes`.
+        nursery: Of the processes that build, measure and make views, shared by all of them; None gives each a nursery of its own. See
+            `workbench.engines.relax.search.processes`.
     """
 
     name = "relax"
@@ -147,7 +155,6 @@ class RelaxEngine:
     def evaluator(self, options: MeasureOptions, *, scratch: Path, builders: int | None, seed: int) -> Evaluator:
         """What builds and measures candidates for the model's target."""
         lowered, target = self._ready()
-        nursery, self._nursery = self._nursery, None
         cores = cpu_facts().physical_cores
 
         def facts(kernel: str) -> KernelFacts:
@@ -165,19 +172,35 @@ class RelaxEngine:
             seed=seed,
             unmeasurable=_missing_device(target, options.device),
             host=resolve_target("cpu", threads=cores),
-            nursery=nursery,
+            nursery=self._nursery,
         )
 
-    def view(self, kernel: str, trace: str, view: str, *, expected: str = "") -> str:
-        """What a recorded schedule makes of a kernel, as text."""
-        lowered, target = self._ready()
-        return kernel_view(lowered.module[kernel], to_tvm(target), trace, view, expected=expected)
+    def viewer(self) -> Viewer:
+        """What makes views of recorded schedules."""
+
+        def load(kernel: str) -> tuple[bytes, TargetSpec]:
+            lowered, target = self._ready()
+            return tvm.ir.save_json(as_main(lowered.module[kernel])).encode(), target
+
+        if self._nursery is not None:
+            return IsolatedViewer(self._nursery, load)
+        own = new_nursery(warm=False)
+        return IsolatedViewer(own, load, on_close=own.close)
 
     def write_library(self, kernel: str, trace: str, path: Path, *, expected: str = "", trust: bool = False) -> None:
         """Compile a kernel with a recorded schedule into a library."""
         lowered, target = self._ready()
         function = lowered.module[kernel]
         write_library(scheduled(function, to_tvm(target), trace, expected=expected), function, path, name=kernel, trust=trust)
+
+    def peaks(self, *, on_progress: Progress) -> Peaks:
+        """Measure what the target's device can do at most."""
+        _, target = self._ready()
+        return measure_peaks(target, threads=_kernel_threads(), missing=_missing_device(target), on_progress=on_progress)
+
+    def peaks_key(self) -> str:
+        """Digest of what the limits of the target's device depend on."""
+        return peaks_key(self._ready()[1], threads=_kernel_threads())
 
     def save(self, directory: Path) -> None:
         """Write the lowered model."""
@@ -214,6 +237,11 @@ class RelaxEngine:
             )
         self._profiler.on_progress = on_progress
         return self._profiler
+
+
+def _kernel_threads() -> int:
+    """Threads that run kernels on this machine's processor."""
+    return int(tvm_ffi.get_global_func("runtime.NumThreads")())
 
 
 def _missing_device(target: TargetSpec, index: int = 0) -> str:
