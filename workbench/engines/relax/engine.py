@@ -12,17 +12,20 @@ from typing import Any
 
 import tvm
 
+from workbench.engines.apply_protocol import Application
 from workbench.engines.protocol import Progress
 from workbench.engines.relax import program_files
+from workbench.engines.relax.applying.application import RelaxApplication
 from workbench.engines.relax.build import build
 from workbench.engines.relax.hollow import hollow_machine
 from workbench.engines.relax.importers import import_source
-from workbench.engines.relax.inputs import on_device
+from workbench.engines.relax.inputs import check_inputs, on_device
 from workbench.engines.relax.kernels import describe_kernels, longest_reduction, tensors_of
 from workbench.engines.relax.lowering import Lowered, lower
 from workbench.engines.relax.profiler import Profiler
 from workbench.engines.relax.program import Program
 from workbench.engines.relax.search.evaluator import KernelFacts, RelaxEvaluator
+from workbench.engines.relax.search.processes import new_nursery
 from workbench.engines.relax.search.task_search import RelaxTaskSearch
 from workbench.engines.relax.search_spaces import SearchSpace, make_space, user_space
 from workbench.engines.relax.space import prepare_intrinsics
@@ -59,6 +62,7 @@ class RelaxEngine:
         self._lowered: Lowered | None = None
         self._target: TargetSpec | None = None
         self._profiler: Profiler | None = None
+        self._seed = 0
 
     def versions(self) -> dict[str, str]:
         """Versions of TVM, its FFI and LLVM."""
@@ -139,7 +143,6 @@ class RelaxEngine:
     def evaluator(self, options: MeasureOptions, *, scratch: Path, builders: int | None, seed: int) -> Evaluator:
         """What builds and measures candidates for the model's target."""
         lowered, target = self._ready()
-        nursery, self._nursery = self._nursery, None
         cores = cpu_facts().physical_cores
 
         def facts(kernel: str) -> KernelFacts:
@@ -157,8 +160,40 @@ class RelaxEngine:
             seed=seed,
             unmeasurable=_missing_device(target, options.device),
             host=resolve_target("cpu", threads=cores),
-            nursery=nursery,
+            nursery=self._taken_nursery(),
         )
+
+    def apply(
+        self, options: MeasureOptions, *, program: Path, scratch: Path, seed: int, trust: bool, expected_s: float, on_progress: Progress
+    ) -> Application:
+        """What builds the model with recorded schedules, and runs it beside the untuned one."""
+        target = self._ready()[1]
+        self._nursery = nursery = self._taken_nursery() or new_nursery()
+        return RelaxApplication(
+            program=program,
+            target=target,
+            scratch=scratch,
+            evaluator=self.evaluator(options, scratch=scratch, builders=None, seed=seed),  # which takes the nursery, and ends it
+            nursery=nursery,
+            seed=seed,
+            trust=trust,
+            device=options.device,
+            expected_s=expected_s,
+            on_progress=on_progress,
+        )
+
+    def run(self, inputs: Sequence[Any], *, on_progress: Progress) -> list[Any]:
+        """Output arrays of the lowered model."""
+        missing = _missing_device(self._ready()[1])
+        if missing:
+            raise ModelError(f"The model cannot run: {missing}.", "Open the session on a machine that has the device.")
+        check_inputs(self._ready()[0], inputs)
+        return self._prepared(seed=None, on_progress=on_progress).run(inputs)
+
+    def _taken_nursery(self) -> Nursery | None:
+        """The nursery that was started in advance, which belongs to whoever takes it."""
+        nursery, self._nursery = self._nursery, None
+        return nursery
 
     def view(self, kernel: str, trace: str, view: str, *, expected: str = "") -> str:
         """What a recorded schedule makes of a kernel, as text."""
@@ -191,18 +226,19 @@ class RelaxEngine:
             raise RuntimeError("no model was lowered")
         return self._lowered, self._target
 
-    def _prepared(self, *, seed: int, on_progress: Progress) -> Profiler:
-        """The compiled model, ready to run; compiled once."""
+    def _prepared(self, *, seed: int | None, on_progress: Progress) -> Profiler:
+        """The compiled model, ready to run on inputs of a seed, or of any; compiled once for as long as the seed is the same."""
         lowered, target = self._ready()
-        if self._profiler is None:
+        if self._profiler is None or seed not in (None, self._seed):
             on_progress("compile", 0.0)
+            self._seed = seed = seed or 0
             built = build(lowered.module, to_tvm(target))
             self._profiler = Profiler(
                 built,
                 on_device(lowered, built.device, seed=seed),
                 lowered.calls,
                 results=dict(lowered.result_counts),
-                hollow=lambda: hollow_machine(lowered.module, on_device(lowered, tvm.cpu(), seed=seed)),
+                hollow=lambda: hollow_machine(lowered.module, on_device(lowered, tvm.cpu(), seed=self._seed)),
             )
         self._profiler.on_progress = on_progress
         return self._profiler
