@@ -90,6 +90,10 @@ class Application(Protocol):
         """
         ...
 
+    def time_alone(self, kernel: str, schedule: RecordedSchedule | None, *, rounds: int) -> tuple[tuple[float, ...], ...] | Failed:
+        """Times of a kernel alone in microseconds, by turns: the untuned one's, then those with a schedule, if one is given."""
+        ...
+
     def build(self, schedules: Mapping[str, RecordedSchedule], directory: Path) -> dict[str, AppliedSchedule] | Failed:
         """Build the model with these schedules by kernel, all other kernels as in the untuned one, and load it again.
 

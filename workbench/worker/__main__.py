@@ -23,6 +23,7 @@ from workbench.worker.service import Service
 
 _ENGINE = ("workbench.engines.relax.engine", "RelaxEngine")
 _PROCESSES = "workbench.engines.relax.search.processes"
+_BUILDING = ("tune", "apply", "verify", "rerun")
 _CHUNK_BYTES = 65536
 
 
@@ -89,9 +90,9 @@ def _take_standard_input() -> int:
 
 
 def _is_search(directory: SessionDirectory, number: int) -> bool:
-    """True if the worker was started for a search."""
+    """True if the worker was started for a search, or for something else that builds and measures kernels."""
     with directory.store() as store:
-        return store.command(number).kind == "tune"
+        return store.command(number).kind in _BUILDING
 
 
 def _load_engine(*, search: bool) -> Engine:

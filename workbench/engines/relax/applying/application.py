@@ -64,34 +64,50 @@ class RelaxApplication:
         self._expected_s = expected_s
         self._on_progress = on_progress
         self._process: IsolatedProcess | None = None
-        self._references: set[str] = set()
+        self._artifacts: dict[tuple[str, str], Artifact] = {}  # by kernel and fingerprint; that of the untuned one is empty
 
     def check(self, kernel: str, schedule: RecordedSchedule) -> Check | Failed:
         """Replay, build and check one kernel alone."""
-        phase = f"check: {kernel}"
-        candidates = []
-        for wanted in (RecordedSchedule("", ""), schedule) if kernel not in self._references else (schedule,):
-            candidate = self._replayed(kernel, wanted, phase)
+        made = self._artifacts_of(kernel, schedule)
+        if isinstance(made, Failed):
+            return made
+        self._on_progress(f"check: {kernel}", 0.7)
+        return _checked(self._evaluator.measure(kernel, made[-1], best_us=None, check=True, timed=False))
+
+    def time_alone(self, kernel: str, schedule: RecordedSchedule | None, *, rounds: int) -> tuple[tuple[float, ...], ...] | Failed:
+        """Time a kernel alone beside its untuned form."""
+        made = self._artifacts_of(kernel, schedule)
+        if isinstance(made, Failed):
+            return made
+        self._on_progress(f"measure: {kernel}", 0.0)
+        times = self._evaluator.compare(kernel, made, rounds=rounds)
+        return times if isinstance(times, Failed) else tuple(tuple(row) for row in times)
+
+    def _artifacts_of(self, kernel: str, schedule: RecordedSchedule | None) -> list[Artifact] | Failed:
+        """Libraries of the untuned kernel, which becomes the reference, and of the one with a schedule, if one is given; built once each."""
+        wanted = [RecordedSchedule("", ""), *([] if schedule is None else [schedule])]
+        missing = [item for item in wanted if (kernel, item.fingerprint) not in self._artifacts]
+        candidates: list[Candidate] = []
+        for item in missing:
+            candidate = self._replayed(kernel, item)
             if isinstance(candidate, Failed):
                 return candidate
             candidates.append(candidate)
-        self._on_progress(phase, 0.3)
+        self._on_progress(f"check: {kernel}", 0.3)
         built = dict(self._evaluator.build(candidates, stop=lambda: False))
-        artifacts = [built.get(place, Failed(BUILD_ERROR, "nothing was built")) for place in range(len(candidates))]
-        failed = next((item for item in artifacts if isinstance(item, Failed)), None)
-        if failed is not None:
-            return failed
-        ready = [item for item in artifacts if isinstance(item, Artifact)]
-        if kernel not in self._references:
-            self._evaluator.set_reference(kernel, ready[0])
-            self._references.add(kernel)
-        self._on_progress(phase, 0.6)
-        outcome = self._evaluator.measure(kernel, ready[-1], best_us=None, check=True, timed=False)
-        return _checked(outcome)
+        for place, item in enumerate(missing):
+            artifact = built.get(place, Failed(BUILD_ERROR, "nothing was built"))
+            if isinstance(artifact, Failed):
+                return artifact
+            self._artifacts[kernel, item.fingerprint] = artifact
+            if not item.trace:
+                self._evaluator.set_reference(kernel, artifact)
+        return [self._artifacts[kernel, item.fingerprint] for item in wanted]
 
-    def _replayed(self, kernel: str, schedule: RecordedSchedule, phase: str) -> Candidate | Failed:
+    def _replayed(self, kernel: str, schedule: RecordedSchedule) -> Candidate | Failed:
         question = Message({"do": "replay", "kernel": kernel, "fingerprint": schedule.fingerprint}, (schedule.trace.encode("utf-8", "replace"),))
-        answer = self._ask(question, _REPLAY_LIMIT_S, phase, doing=f"replaying the schedule of {kernel}", died=REJECTED, late=REJECTED)
+        doing = f"replaying the schedule of {kernel}"
+        answer = self._ask(question, _REPLAY_LIMIT_S, f"check: {kernel}", doing=doing, died=REJECTED, late=REJECTED)
         if isinstance(answer, Failed):
             return answer
         return Candidate(schedule.trace, str(answer.values["fingerprint"]), "search", answer.blobs[0])
@@ -99,7 +115,7 @@ class RelaxApplication:
     def build(self, schedules: Mapping[str, RecordedSchedule], directory: Path) -> dict[str, AppliedSchedule] | Failed:
         """Build both models in the process."""
         names = sorted(schedules)
-        blobs = tuple(schedules[name].trace.encode() for name in names)
+        blobs = tuple(schedules[name].trace.encode("utf-8", "replace") for name in names)
         fingerprints = [schedules[name].fingerprint for name in names]
         question = Message({"do": "build", "kernels": names, "fingerprints": fingerprints, "folder": str(directory)}, blobs)
         answer = self._ask(question, _BUILD_LIMIT_S, "build", doing="building the model", died=BUILD_ERROR, late=BUILD_TIMEOUT)
