@@ -18,6 +18,7 @@ from workbench.errors import SelectionError, SessionError
 from workbench.escaping import plain
 from workbench.models import file_stamp
 from workbench.records.comparison import RECORD, Comparison, Verification
+from workbench.records.conditions import KnownConditions
 from workbench.records.decode import DecodeError, decode
 from workbench.records.profile import Profile
 from workbench.records.request import ModelSource, ProfileRequest
