@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.apply_fakes import BASELINE_US, CONDITIONS, WINNER, FakeApplication, agreement, give_winner, winning_progress
 from tests.unit.search_fakes import TARGET, trace_of
-from workbench.applying.writing import changed_files
+from workbench.applying.writing import read_verdict
 from workbench.engines.apply_protocol import OutputsCompared
 from workbench.engines.search_protocol import Failed
 from workbench.errors import EnvironmentFault, InputError, Interrupted, SelectionError, SessionError
@@ -107,7 +107,7 @@ def test_a_verified_model_is_written_with_its_records_and_its_verdict(job: Job) 
     verdict = json.loads(job.files()["verify.json"])
     assert (verdict["format"], verdict["verified"], verdict["speedup"]) == ("workbench-tuned", True, comparison.total.ratio)
     assert Comparison.from_dict(verdict) == comparison
-    assert changed_files(job.directory.tuned) == ()
+    assert read_verdict(job.directory.tuned) == (comparison, ())
     records = read_database(job.directory.tuned).records
     assert len(records) == 2
     assert {record.time_us for record in records} == {50.0}
@@ -249,8 +249,10 @@ def test_a_changed_file_is_noticed_without_being_loaded(job: Job) -> None:
     verification = job.verify()
     assert verification.verified is False
     assert verification.reason == "not what was applied: model.so"
-    (job.directory.tuned / "verify.json").write_text("[]")
-    assert job.verify().reason == "not what was applied: verify.json"
+    for damage in ("[]", "{}", "{", "[" * 100_000):
+        (job.directory.tuned / "verify.json").write_text(damage)
+        with pytest.raises(SessionError, match="damaged"):
+            job.verify()
 
 
 def test_an_applied_model_that_is_wrong_now_is_told(job: Job) -> None:
@@ -280,10 +282,14 @@ def test_nothing_that_is_not_applied_is_verified(job: Job) -> None:
         store.update_manifest({"profile_id": "2"})
     with pytest.raises(SessionError, match="profiled again"):
         job.verify()
-    with job.directory.store() as store:
-        store.write_document("comparison", {"applied": True})
-    with pytest.raises(SessionError, match="damaged"):
-        job.verify()
+
+
+def test_a_failed_attempt_does_not_hide_what_is_applied(job: Job) -> None:
+    job.apply()
+    job.application.outputs[0] = WRONG
+    assert not job.apply().applied
+    job.application.outputs.clear()
+    assert job.verify().verified
 
 
 # measuring a trial again

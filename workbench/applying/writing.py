@@ -57,18 +57,21 @@ def write_verdict(folder: Path, comparison: Comparison) -> None:
     (folder / VERDICT).write_text(json.dumps(values, indent=2, ensure_ascii=True, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def changed_files(folder: Path) -> tuple[str, ...]:
-    """Names of the files of an applied model that are not what was written, or are missing.
+def read_verdict(folder: Path) -> tuple[Comparison, tuple[str, ...]]:
+    """What was written of an applied model, and the names of its files that are not what was written, or are missing.
 
     Raises:
         ValueError: ``verify.json`` is damaged.
         OSError: It cannot be read.
     """
+    if (folder / VERDICT).is_symlink():
+        raise ValueError("it is a link")
     values = json.loads((folder / VERDICT).read_text(encoding="utf-8"))
-    files = values.get("files") if isinstance(values, dict) else None
+    comparison = Comparison.from_dict(values)
+    files = values.get("files")
     if not isinstance(files, dict) or not files:
         raise ValueError("it lists no files")
-    return tuple(str(name) for name, digest in files.items() if "/" in name or _digest_or_nothing(folder / name) != digest)
+    return comparison, tuple(str(name) for name, digest in files.items() if "/" in name or _digest_or_nothing(folder / name) != digest)
 
 
 def _digest_or_nothing(path: Path) -> str:

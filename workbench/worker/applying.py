@@ -10,7 +10,7 @@ from typing import Any
 from workbench.applying.applier import Applier, Outcome
 from workbench.applying.choice import choose, is_untouched
 from workbench.applying.verifying import Verifier
-from workbench.applying.writing import VERDICT, changed_files, write_database, write_verdict
+from workbench.applying.writing import VERDICT, read_verdict, write_database, write_verdict
 from workbench.engines.apply_protocol import RecordedSchedule
 from workbench.engines.protocol import Engine
 from workbench.engines.search_protocol import Failed
@@ -19,10 +19,11 @@ from workbench.escaping import plain
 from workbench.models import file_stamp
 from workbench.records.comparison import RECORD, Comparison, Verification
 from workbench.records.conditions import KnownConditions
-from workbench.records.decode import DecodeError, decode
+from workbench.records.decode import decode
 from workbench.records.profile import Profile
 from workbench.records.request import ModelSource, ProfileRequest
 from workbench.records.trial import MeasureOptions
+from workbench.session import TUNED
 from workbench.worker.application import opened_application, profiled_session
 from workbench.worker.context import JobContext
 from workbench.worker.tuning import conditions_of, noted_conditions
@@ -111,7 +112,7 @@ def verify(engine: Engine, context: JobContext, request: ApplyRequest, *, trust:
         SessionError: Nothing is applied, or the records are not there any more.
     """
     profile, profiled = profiled_session(context)
-    comparison = _applied_comparison(context)
+    comparison, changed = _applied_model(context)
     schedules = _schedules(context, profile, comparison)
     with opened_application(engine, context, profile, MeasureOptions(), trust=trust) as (application, scratch):
         folder = scratch / "model"
@@ -121,29 +122,27 @@ def verify(engine: Engine, context: JobContext, request: ApplyRequest, *, trust:
             return Verification(verified=False, reason=plain(built.error.strip().splitlines()[0], 600)).to_dict()
         missing = sorted(set(schedules) - set(built))
         verification = _verifier(context, profiled, request.inputs).verify(application, schedules)
-    changed = _changed(context)
     if missing or changed:
         said = f"not what was applied: {plain(', '.join(missing or changed), 300)}"
         verification = replace(verification, verified=False, reason=f"{verification.reason}; {said}" if verification.reason else said)
     return verification.to_dict()
 
 
-def _applied_comparison(context: JobContext) -> Comparison:
-    """The comparison of what is applied.
+def _applied_model(context: JobContext) -> tuple[Comparison, tuple[str, ...]]:
+    """What is applied, and the names of its files that were changed since.
 
     Raises:
-        SessionError: Nothing is applied, the last attempt failed, or the session was profiled again since.
+        SessionError: Nothing is applied, its ``verify.json`` is damaged, or the session was profiled again since.
     """
-    found = context.store.document(COMPARISON)
     try:
-        comparison = None if found is None else Comparison.from_dict(found)
-    except DecodeError as error:
-        raise SessionError(f"The session's comparison is damaged: {plain(str(error), 200)}.", "Apply again: workbench apply.") from error
-    if comparison is None or not comparison.applied:
-        raise SessionError("Nothing is applied in this session, or the last attempt failed.", "Apply first: workbench apply.")
+        comparison, changed = read_verdict(context.directory.tuned)
+    except FileNotFoundError as error:
+        raise SessionError("Nothing is applied in this session.", "Apply first: workbench apply.") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise SessionError(f"{TUNED}/{VERDICT} is damaged: {plain(str(error), 200)}.", "Apply again: workbench apply.") from error
     if comparison.profile_id != context.store.manifest().get("profile_id"):
         raise SessionError("The session was profiled again since its model was applied.", "Apply again: workbench apply.")
-    return comparison
+    return comparison, changed
 
 
 def _schedules(context: JobContext, profile: Profile, comparison: Comparison) -> dict[str, RecordedSchedule]:
@@ -158,14 +157,6 @@ def _schedules(context: JobContext, profile: Profile, comparison: Comparison) ->
             raise SessionError(f"Trial {kernel.trial} of {plain(kernel.task, 120)} is not what was applied.", "Apply again: workbench apply.")
         schedules.update(dict.fromkeys(tasks[kernel.task].kernels, RecordedSchedule(trace, trial.fingerprint)))
     return schedules
-
-
-def _changed(context: JobContext) -> tuple[str, ...]:
-    """Files in ``tuned/`` that are not what was written."""
-    try:
-        return changed_files(context.directory.tuned)
-    except (OSError, ValueError):
-        return (VERDICT,)
 
 
 def _verifier(context: JobContext, request: ProfileRequest, inputs: int) -> Verifier:
