@@ -20,7 +20,7 @@ from workbench.records.target import TargetSpec
 from workbench.records.trial import BUILD_ERROR, BUILD_TIMEOUT, REJECTED, RUN_ERROR, RUN_TIMEOUT, WRONG_RESULT, Check
 
 ENTRY = "workbench.engines.relax.applying.apply_job:serve"
-_POLL_MS = 100
+_POLL_MS = 250
 _REPLAY_LIMIT_S = 120.0
 _BUILD_LIMIT_S = 3600.0
 _RUN_LIMIT_S = 120.0
@@ -163,12 +163,13 @@ class RelaxApplication:
         Raises:
             WorkbenchError: What a user can act on, apart from a schedule that does not fit.
         """
-        if self._process is None or not self._process.alive:
-            opened = self._answer(Message({"do": "open", **self._opening}), _REPLAY_LIMIT_S, phase, new=True)
-            _refusal(opened)
         started = time.perf_counter()
+        self._on_progress(phase, 0.0)
         try:
-            answer = self._answer(question, limit_s, phase)
+            if self._process is None or not self._process.alive:
+                self._process = self._nursery.start(ENTRY)
+                _refusal(self._answer(self._process, Message({"do": "open", **self._opening}), _REPLAY_LIMIT_S, phase))
+            answer = self._answer(self._process, question, limit_s, phase)
         except JobError as error:
             return Failed(died, f"TVM failed while {doing}: {error.text}", time.perf_counter() - started)
         except ProcessDied as error:
@@ -183,19 +184,14 @@ class RelaxApplication:
             return Failed(REJECTED, str(error), time.perf_counter() - started)
         return answer
 
-    def _answer(self, question: Message, limit_s: float, phase: str, *, new: bool = False) -> Message:
-        """The answer to one question, with the progress told meanwhile."""
-        if new:
-            self._process = self._nursery.start(ENTRY)
-        process = self._process
-        if process is None:
-            raise RuntimeError("there is no process")
+    def _answer(self, process: IsolatedProcess, question: Message, limit_s: float, phase: str) -> Message:
+        """The answer to one question; the progress is told meanwhile, but not often: what is measured wants the machine for itself."""
         deadline = time.monotonic() + limit_s
         try:
             process.send(question)
             while (answer := process.take()) is None:
-                self._on_progress(phase, 0.0)
                 _wait_until(process, deadline, limit_s)
+                self._on_progress(phase, 0.0)
         except (JobError, ProcessDied, JobTimeout):
             raise
         except BaseException:
