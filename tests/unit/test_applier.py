@@ -39,16 +39,19 @@ class Bench:
         self.profile: Profile = profile
         self.application = FakeApplication(profile)
         self.folder = folder
+        self.runs = 0
         self.told: list[str] = []
         self.on_progress: Callable[[str, float], None] = lambda phase, share: self.told.append(phase)
 
     def run(self, *, rounds: int | None = 5, seeds: tuple[int, ...] = (0, 1, 2), onnx_model: Path | None = None) -> Outcome:
         with self.session.store() as store:
             choices = choose(self.profile, store.trials, here)
-        self.folder.mkdir(exist_ok=True)
+        self.runs += 1
+        folder = self.folder / str(self.runs)
+        folder.mkdir(parents=True)
         why_not = "" if onnx_model else "the model is not of ONNX"
         verifier = Verifier(seeds, onnx_model, why_not, self.on_progress)
-        return Applier(self.application, self.profile, choices, verifier, folder=self.folder, rounds=rounds, on_progress=self.on_progress).run()
+        return Applier(self.application, self.profile, choices, verifier, folder=folder, rounds=rounds, on_progress=self.on_progress).run()
 
     def kernels(self, **options: Any) -> dict[str, KernelComparison]:
         return {kernel.kernel: kernel for kernel in self.run(**options).comparison.kernels}
@@ -235,10 +238,7 @@ def test_a_model_that_differs_from_onnxruntime_is_not_applied_and_the_tuning_is_
 
 def test_three_runs_choose_the_same_records(bench: Bench) -> None:
     bench.application.ratios["dense"] = 0.5
-    runs = []
-    for number in range(3):
-        bench.folder = bench.folder.with_name(f"scratch{number}")
-        runs.append([(kernel.kernel, kernel.used, kernel.trial) for kernel in bench.run().comparison.kernels])
+    runs = [[(kernel.kernel, kernel.used, kernel.trial) for kernel in bench.run().comparison.kernels] for _ in range(3)]
     assert runs[0] == [("conv2d", RECORD, WINNER), ("dense", BASELINE, None), ("softmax", BASELINE, None)]
     assert runs[0] == runs[1] == runs[2]
 
@@ -275,9 +275,7 @@ def test_the_number_of_rounds_follows_the_time_that_they_take(bench: Bench, monk
             return bench.run(rounds=None).comparison.rounds
 
     assert counted(0.01) == 30
-    bench.folder = bench.folder.with_name("slower")
     assert counted(0.5) == 13
-    bench.folder = bench.folder.with_name("slowest")
     assert counted(10.0) == 3
 
 

@@ -164,7 +164,6 @@ class RelaxApplication:
             WorkbenchError: What a user can act on, apart from a schedule that does not fit.
         """
         started = time.perf_counter()
-        self._on_progress(phase, 0.0)
         try:
             if self._process is None or not self._process.alive:
                 self._process = self._nursery.start(ENTRY)
@@ -188,6 +187,7 @@ class RelaxApplication:
         """The answer to one question; the progress is told meanwhile, but not often: what is measured wants the machine for itself."""
         deadline = time.monotonic() + limit_s
         try:
+            self._on_progress(phase, 0.0)
             process.send(question)
             while (answer := process.take()) is None:
                 _wait_until(process, deadline, limit_s)
