@@ -154,7 +154,8 @@ class Applier:
         }
         whole = total_timing(rounds, changed=bool(chosen))
         if not slow and is_too_slow(whole):
-            return {choice.task.task: f"slower in the model: the whole with all schedules is {whole.text}" for choice in chosen}
+            why = f"the whole with all schedules is {whole.text}"
+            return {choice.task.task: f"slower in the model: trial {choice.trial}: {why}" for choice in chosen}
         return slow
 
     def _timed(self) -> Iterator[Round]:
