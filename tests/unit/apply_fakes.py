@@ -13,20 +13,22 @@ from tests.unit.search_fakes import RIGHT, trace_of
 from workbench.engines.apply_protocol import AppliedSchedule, OutputsCompared, RecordedSchedule, Round
 from workbench.engines.search_protocol import Failed
 from workbench.records.comparison import Difference
+from workbench.records.conditions import Conditions, KnownConditions
 from workbench.records.profile import Profile, Task
 from workbench.records.trial import Check, MeasureOptions, Trial
 from workbench.records.tuning import FASTER, FINISHED, Final, TaskProgress
 from workbench.session import SessionDirectory
 
-CONDITIONS = "here"
+PRESENT = Conditions("fake", {"tvm": "0.0"}, "{}", "llvm", 2, ("a processor",), 0, cold=False)
+CONDITIONS = PRESENT.digest
 BASELINE_US = 100.0
 WINNER = 3
 
 
-def here(options: MeasureOptions) -> str:
+def here(options: MeasureOptions) -> KnownConditions:
     """The conditions of these tests."""
     del options
-    return CONDITIONS
+    return KnownConditions(PRESENT, {})
 
 
 def winning_trial(task: Task, **changes: Any) -> Trial:

@@ -227,7 +227,7 @@ def test_the_python_interface_gives_the_comparison_its_frame_and_its_place(sessi
 
 @pytest.mark.parametrize("arguments", [{"inputs": 0}, {"inputs": True}, {"rounds": 1.5}, {"rounds": 0}])
 def test_the_python_interface_refuses_numbers_that_make_no_sense(session: SessionDirectory, asked: dict[str, Any], arguments: dict[str, Any]) -> None:
-    with workbench.open(session.path) as opened, pytest.raises(InputError, match="at least 1"):
+    with workbench.open(session.path) as opened, pytest.raises(InputError, match="a whole number from 1"):
         opened.apply(**arguments)
     assert "kind" not in asked
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.apply_fakes import BASELINE_US, CONDITIONS, WINNER, FakeApplication, agreement, give_winner, winning_progress
+from tests.unit.apply_fakes import BASELINE_US, PRESENT, WINNER, FakeApplication, agreement, give_winner, winning_progress
 from tests.unit.search_fakes import TARGET, trace_of
 from workbench.applying.writing import read_verdict
 from workbench.engines.apply_protocol import OutputsCompared
@@ -92,8 +92,8 @@ class Job:
 
 @pytest.fixture
 def job(session: SessionDirectory, monkeypatch: pytest.MonkeyPatch) -> Job:
-    monkeypatch.setattr(applying, "conditions_of", lambda *_, **__: CONDITIONS)
-    monkeypatch.setattr(rerunning, "conditions_of", lambda *_, **__: CONDITIONS)
+    monkeypatch.setattr(applying, "conditions_of", lambda *_, **__: PRESENT)
+    monkeypatch.setattr(rerunning, "conditions_of", lambda *_, **__: PRESENT)
     give_winner(session, "conv2d")
     give_winner(session, "dense")
     return Job(session)

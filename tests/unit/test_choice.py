@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.apply_fakes import WINNER, fingerprint_of, give_winner, here, winning_progress
+from tests.unit.apply_fakes import PRESENT, WINNER, fingerprint_of, give_winner, here, winning_progress
 from tests.unit.search_fakes import WRONG, trace_of
 from workbench.applying.choice import NEVER_SEARCHED, Choice, choose, is_untouched
+from workbench.records.conditions import KnownConditions
 from workbench.records.profile import Profile
 from workbench.records.trial import MeasureOptions
 from workbench.records.tuning import FAILED, NOT_FASTER, Final
@@ -66,7 +67,7 @@ def test_a_session_without_any_search_is_told_from_one_whose_search_found_nothin
         ({"check": WRONG}, {}, None, "wrong"),
         ({"check": None}, {}, None, "never compared"),
         ({"status": "build_error"}, {}, None, "recorded as build_error"),
-        ({"times_us": ()}, {}, None, "not measured"),
+        ({"times_us": ()}, {}, None, "damaged record"),
         ({}, {}, "", "no recorded schedule"),
         ({}, {}, "[[", "no JSON"),
         ({}, {}, "[" * 100_000, "no JSON"),
@@ -74,7 +75,7 @@ def test_a_session_without_any_search_is_told_from_one_whose_search_found_nothin
         ({"fingerprint": "../../x"}, {}, None, "fingerprint of trial 3 is none"),
         ({}, {"final": replace(FINAL, winner=4)}, None, "trial 4, the winner, is not in the session"),
         ({}, {"final": replace(FINAL, winner_us=100.0)}, None, "not faster: trial 3 is named the winner, but took 100.0 us"),
-        ({}, {"final": replace(FINAL, winner_us=0.0)}, None, "not faster"),
+        ({}, {"final": replace(FINAL, winner_us=0.0)}, None, "damaged record"),
         ({}, {"final": replace(FINAL, verdict=NOT_FASTER, winner=0, why="no difference")}, None, "not faster: no difference"),
         ({}, {"final": replace(FINAL, winner=0)}, None, "not faster"),
         ({}, {"final": None, "state": FAILED, "stopped_because": "it exploded"}, None, "no winner was named: it exploded"),
@@ -108,9 +109,25 @@ def test_the_conditions_are_those_of_the_trials_own_options(session: SessionDire
     cold = MeasureOptions(cache_flush=True, device=1)
     give_winner(session, "conv2d", options=cold)
     asked: list[MeasureOptions] = []
+
+    def noted(options: MeasureOptions) -> KnownConditions:
+        asked.append(options)
+        return here(options)
+
     with session.store() as store:
-        choose(profile_of(session), store.trials, lambda options: asked.append(options) or "here")  # type: ignore[func-returns-value]
+        choose(profile_of(session), store.trials, noted)
     assert asked == [cold]
+
+
+def test_conditions_that_the_session_has_noted_are_told(session: SessionDirectory) -> None:
+    elsewhere = replace(PRESENT, threads=8, devices=("another\x1b[31m processor",))
+    give_winner(session, "conv2d", conditions=elsewhere.digest)
+    known = KnownConditions(PRESENT, {elsewhere.digest: elsewhere})
+    with session.store() as store:
+        why = choose(profile_of(session), store.trials, lambda _: known)[0].why
+    assert why.startswith("other conditions: trial 3 was measured with 8 threads instead of 2")
+    assert "a processor" in why
+    assert why.isprintable()
 
 
 def test_a_kernel_that_cannot_be_tuned_says_why(tmp_path: Path, session: SessionDirectory) -> None:
