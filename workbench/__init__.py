@@ -10,11 +10,12 @@ from workbench.errors import WorkbenchError
 from workbench.workloads import register_workload
 
 if TYPE_CHECKING:
-    from workbench.api import BestSchedule, MeasureOptions, Search, SearchTask, Session, SessionProfile, open  # noqa: A004 - workbench.open reads well
+    from workbench.api import BestSchedule, Comparison, MeasureOptions, Search, SearchTask, Session, SessionProfile, open  # noqa: A004 - workbench.open reads well
 
 __version__ = "0.1.0"
 __all__ = [
     "BestSchedule",
+    "Comparison",
     "MeasureOptions",
     "Search",
     "SearchTask",
@@ -26,7 +27,7 @@ __all__ = [
     "register_workload",
 ]
 
-_LAZY = {"BestSchedule", "MeasureOptions", "Search", "SearchTask", "Session", "SessionProfile", "open"}
+_LAZY = {"BestSchedule", "Comparison", "MeasureOptions", "Search", "SearchTask", "Session", "SessionProfile", "open"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,7 @@
 """The Python interface: sessions, profiles, selections, searches, without a notebook."""
 
 from workbench.api.best_schedule import BestSchedule
+from workbench.api.comparison import Comparison
 from workbench.api.opening import open  # noqa: A004 - workbench.open reads well, and shadows nothing here
 from workbench.api.profile import SessionProfile
 from workbench.api.search import Search
@@ -8,4 +9,4 @@ from workbench.api.search_task import SearchTask
 from workbench.api.session import Session
 from workbench.records.trial import MeasureOptions
 
-__all__ = ["BestSchedule", "MeasureOptions", "Search", "SearchTask", "Session", "SessionProfile", "open"]
+__all__ = ["BestSchedule", "Comparison", "MeasureOptions", "Search", "SearchTask", "Session", "SessionProfile", "open"]

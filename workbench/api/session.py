@@ -5,15 +5,16 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import ml_dtypes
 import numpy as np
 
+from workbench.api.comparison import Comparison
 from workbench.api.given import row_numbers, text, whole_number
 from workbench.api.inspecting import Inspector
 from workbench.api.profile import SessionProfile
@@ -24,17 +25,22 @@ from workbench.errors import InputError, SelectionError, SessionError
 from workbench.escaping import plain, plain_value
 from workbench.kernel import OnEvent, WorkerProcess
 from workbench.models import check_trust
+from workbench.records.comparison import Comparison as ComparisonRecord
+from workbench.records.comparison import Verification
 from workbench.records.decode import DecodeError
 from workbench.records.graph import GRAPH_DOCUMENT, ModelGraph
 from workbench.records.knob import KnobEffects
 from workbench.records.peaks import Peaks
 from workbench.records.request import IMPORTED, MOST_ROUNDS, ProfileRequest
+from workbench.records.rerun import Rerun
 from workbench.records.selection import Selection
 from workbench.records.trial import BASELINE, MeasureOptions
 from workbench.records.tuning import SearchBudget
 from workbench.records.view import Inspection, ViewInfo
 from workbench.records.view_diff import ViewDiff
 from workbench.session import SessionDirectory
+
+Decoded = TypeVar("Decoded")
 
 
 class Session:
@@ -263,6 +269,74 @@ class Session:
         if path.parent != self.directory.artifacts or self.directory.artifacts.is_symlink() or path.is_symlink() or not path.is_file():
             raise SessionError(f"The worker wrote no library in {plain(str(self.directory.artifacts), 120)}.", "Try again.")
         return path
+
+    def apply(self, *, inputs: int = 3, rounds: int | None = None, on_event: OnEvent | None = None) -> Comparison:
+        """Build the model with the winners of its searches, verify and compare it with the untuned one, and keep it in ``tuned/``.
+
+        What is not right is not applied: then ``.applied`` is false, ``.verification`` says what is wrong, and ``tuned/`` is what it was.
+
+        Args:
+            inputs: Number of random inputs that the outputs are compared on.
+            rounds: Measured rounds of each model; None measures for about six seconds.
+            on_event: Told meanwhile how far the worker is.
+
+        Raises:
+            SessionError: Nothing was searched yet.
+            EnvironmentFault: The model cannot be run here, so that nothing could be verified.
+        """
+        arguments = {
+            "inputs": whole_number("inputs", inputs, least=1, most=MOST_ROUNDS),
+            "rounds": None if rounds is None else whole_number("rounds", rounds, least=1, most=MOST_ROUNDS),
+        }
+        answer = self._run("apply", arguments, on_event=on_event)
+        return Comparison(self._decoded(ComparisonRecord.from_dict, answer), self.directory.tuned)
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """What the last `apply` gave; None before the first one."""
+        with self.directory.store() as store:
+            found = store.document("comparison")
+        return None if found is None else Comparison(self._decoded(ComparisonRecord.from_dict, found), self.directory.tuned)
+
+    def verify(self, *, inputs: int = 3, on_event: OnEvent | None = None) -> Verification:
+        """Verify again what is applied: built once more from its records, and compared with the untuned model; its files have to be unchanged.
+
+        Args:
+            inputs: Number of random inputs that the outputs are compared on.
+            on_event: Told meanwhile how far the worker is.
+
+        Raises:
+            SessionError: Nothing is applied.
+        """
+        answer = self._run("verify", {"inputs": whole_number("inputs", inputs, least=1, most=MOST_ROUNDS)}, on_event=on_event)
+        return self._decoded(Verification.from_dict, answer)
+
+    def rerun(self, task: str, trial: int | None = None, *, device: int | None = None, on_event: OnEvent | None = None) -> Rerun:
+        """Lower and measure a recorded trial again, by turns with the untuned kernel; says how far it is from its record.
+
+        Args:
+            task: The task, or the name of its kernel.
+            trial: Number of the trial, 0 for the untuned kernel; None takes the winner of the search.
+            device: Index of the device; None takes the one of the record.
+            on_event: Told meanwhile how far the worker is.
+
+        Raises:
+            SelectionError: There is no such task or trial, or no winner yet.
+            EnvironmentFault: Nothing can be measured here.
+        """
+        arguments = {"task": task, "trial": self._trial_of(task, trial), "device": None if device is None else trial_number(device)}
+        return self._decoded(Rerun.from_dict, self._run("rerun", arguments, on_event=on_event))
+
+    def _decoded(self, read: Callable[[dict[str, Any]], Decoded], answer: dict[str, Any]) -> Decoded:
+        """A record from the session.
+
+        Raises:
+            SessionError: It is damaged.
+        """
+        try:
+            return read(answer)
+        except DecodeError as error:
+            raise SessionError(f"The session in {plain(str(self.path), 120)} is damaged: {plain(str(error), 200)}.", "Try again.") from error
 
     def _trial_of(self, task: str, trial: int | None) -> int:
         """The number of a trial; the winner's if none is given."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from workbench.engines.apply_protocol import Application
 from workbench.engines.search_protocol import Evaluator, TaskSearch
 from workbench.engines.view_protocol import Viewer
 from workbench.records.graph import ModelGraph
@@ -129,6 +130,26 @@ class Engine(Protocol):
         Raises:
             InputError: The trace is damaged or another kernel's, or needs trust.
         """
+        ...
+
+    def apply(
+        self, options: MeasureOptions, *, program: Path, scratch: Path, seed: int, trust: bool, expected_s: float, on_progress: Progress
+    ) -> Application:
+        """What builds the model with recorded schedules, and runs it beside the untuned one.
+
+        Args:
+            options: How single kernels are checked, and the device.
+            program: Where `save` wrote the lowered model that this engine holds.
+            scratch: An empty directory of its own.
+            seed: Seed of the inputs that the models are timed on.
+            trust: True allows recorded schedules that bring code of their own into a kernel.
+            expected_s: Time that a run of the untuned model takes; what takes many times as long is ended.
+            on_progress: As for all methods, for the calls of what is returned.
+        """
+        ...
+
+    def run(self, inputs: Sequence[Any], *, on_progress: Progress) -> list[Any]:
+        """Output arrays of the lowered model for input arrays, one for each input of the model."""
         ...
 
     def save(self, directory: Path) -> None:

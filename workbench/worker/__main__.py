@@ -24,6 +24,7 @@ from workbench.worker.view_desk import INSPECT
 
 _ENGINE = ("workbench.engines.relax.engine", "RelaxEngine")
 _PROCESSES = "workbench.engines.relax.search.processes"
+_BUILDING = ("tune", "apply", "verify", "rerun")
 _CHUNK_BYTES = 65536
 
 
@@ -90,9 +91,9 @@ def _take_standard_input() -> int:
 
 
 def _needs_processes(directory: SessionDirectory, number: int) -> bool:
-    """True if the worker was started for what further processes do: a search or views."""
+    """True if the worker was started for what further processes do: searching, applying, views."""
     with directory.store() as store:
-        return store.command(number).kind in {"tune", INSPECT}
+        return store.command(number).kind in {*_BUILDING, INSPECT}
 
 
 def _load_engine(*, processes_at_once: bool) -> Engine:

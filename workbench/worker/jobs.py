@@ -29,9 +29,11 @@ from workbench.records.request import ProfileRequest
 from workbench.records.tuning import TuneRequest
 from workbench.search.control import CONTROL_COMMANDS
 from workbench.store import FORMAT_VERSION
+from workbench.worker.applying import apply, read_request, verify
 from workbench.worker.context import Job, JobContext
 from workbench.worker.limits import note_peaks
 from workbench.worker.recorded import write_library
+from workbench.worker.rerunning import rerun
 from workbench.worker.tuning import refuse_control, tune
 from workbench.worker.view_desk import INSPECT, ViewDesk
 
@@ -81,6 +83,9 @@ class Jobs:
             INSPECT: self.inspect,
             "peaks": self.peaks,
             "library": self.library,
+            "apply": self.apply,
+            "verify": self.verify,
+            "rerun": self.rerun,
             **dict.fromkeys(CONTROL_COMMANDS, refuse_control),
         }
 
@@ -222,6 +227,24 @@ class Jobs:
         self._check_front(arguments)
         self._load(context)
         return write_library(self._engine, context, arguments, trust=self._trust)
+
+    def apply(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Build, verify, compare and write the model with its winners."""
+        self._check_front(arguments)
+        self._load(context)
+        return apply(self._engine, context, read_request(arguments), trust=self._trust)
+
+    def verify(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Verify again what is applied."""
+        self._check_front(arguments)
+        self._load(context)
+        return verify(self._engine, context, read_request(arguments), trust=self._trust)
+
+    def rerun(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Measure a recorded trial again."""
+        self._check_front(arguments)
+        self._load(context)
+        return rerun(self._engine, context, arguments, trust=self._trust)
 
     def _load(self, context: JobContext) -> ProfileRequest:
         """Have the engine hold the program that the store's profile was made of; returns what it was made for."""

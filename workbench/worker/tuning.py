@@ -17,6 +17,7 @@ from workbench.records.conditions import Conditions, KnownConditions
 from workbench.records.decode import DecodeError
 from workbench.records.profile import Profile
 from workbench.records.target import TargetSpec
+from workbench.records.trial import MeasureOptions
 from workbench.records.tuning import TuneRequest
 from workbench.search.control import Control
 from workbench.search.history import History
@@ -66,8 +67,8 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
     transfer = Transfer(request.transfer, target)
     if target.kind == "llvm" and request.measure.device:
         raise TargetError(f"A processor has no device {request.measure.device}.", "Leave --device out.")
-    conditions = _conditions(engine, target, request, threads=profiled.threads)
-    known = KnownConditions(conditions, _noted_conditions(store))
+    conditions = conditions_of(engine, target, request.measure, threads=profiled.threads)
+    known = KnownConditions(conditions, noted_conditions(store))
     # With command and cursor a front knows which trials are those of its own search.
     begun = {"command": context.command, "after_trial": store.trials.last(), "started_at": _now()}
     store.update_manifest(
@@ -147,7 +148,7 @@ def _count(store: Store, profile: Profile) -> int:
     return store.trials.count([task.task for task in profile.tasks])
 
 
-def _conditions(engine: Engine, target: TargetSpec, request: TuneRequest, *, threads: int) -> Conditions:
+def conditions_of(engine: Engine, target: TargetSpec, options: MeasureOptions, *, threads: int) -> Conditions:
     """What makes measured times comparable."""
     machine = read_machine()
     return Conditions(
@@ -157,12 +158,12 @@ def _conditions(engine: Engine, target: TargetSpec, request: TuneRequest, *, thr
         kind=target.kind,
         threads=threads,
         devices=(machine.cpu.model,) if target.kind == "llvm" else tuple(item.name for item in machine.cuda.devices),
-        device=request.measure.device,
-        cold=request.measure.cache_flush,
+        device=options.device,
+        cold=options.cache_flush,
     )
 
 
-def _noted_conditions(store: Store) -> dict[str, Conditions]:
+def noted_conditions(store: Store) -> dict[str, Conditions]:
     """Conditions of the session's earlier searches by digest; what cannot be read, or is not what it says, is forgotten."""
     noted = store.manifest().get("conditions")
     found = {}

@@ -13,12 +13,14 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from workbench.engines.apply_protocol import Application
 from workbench.engines.protocol import Progress
 from workbench.engines.relax import program_files
+from workbench.engines.relax.applying.application import RelaxApplication
 from workbench.engines.relax.build import build
 from workbench.engines.relax.hollow import hollow_machine
 from workbench.engines.relax.importers import import_source
-from workbench.engines.relax.inputs import on_device
+from workbench.engines.relax.inputs import check_inputs, on_device
 from workbench.engines.relax.kernels import describe_kernels, longest_reduction, tensors_of
 from workbench.engines.relax.lowering import Lowered, lower
 from workbench.engines.relax.peaks import measure_peaks, peaks_key
@@ -68,6 +70,7 @@ class RelaxEngine:
         self._lowered: Lowered | None = None
         self._target: TargetSpec | None = None
         self._profiler: Profiler | None = None
+        self._seed = 0
 
     def versions(self) -> dict[str, str]:
         """Versions of TVM, its FFI and LLVM."""
@@ -154,6 +157,9 @@ class RelaxEngine:
 
     def evaluator(self, options: MeasureOptions, *, scratch: Path, builders: int | None, seed: int) -> Evaluator:
         """What builds and measures candidates for the model's target."""
+        return self._evaluator(options, scratch=scratch, builders=builders, seed=seed, nursery=self._nursery)
+
+    def _evaluator(self, options: MeasureOptions, *, scratch: Path, builders: int | None, seed: int, nursery: Nursery | None) -> Evaluator:
         lowered, target = self._ready()
         cores = cpu_facts().physical_cores
 
@@ -172,8 +178,36 @@ class RelaxEngine:
             seed=seed,
             unmeasurable=_missing_device(target, options.device),
             host=resolve_target("cpu", threads=cores),
-            nursery=self._nursery,
+            nursery=nursery,
         )
+
+    def apply(
+        self, options: MeasureOptions, *, program: Path, scratch: Path, seed: int, trust: bool, expected_s: float, on_progress: Progress
+    ) -> Application:
+        """What builds the model with recorded schedules, and runs it beside the untuned one."""
+        target = self._ready()[1]
+        nursery = self._nursery or new_nursery()
+        return RelaxApplication(
+            program=program,
+            target=target,
+            scratch=scratch,
+            evaluator=self._evaluator(options, scratch=scratch, builders=None, seed=seed, nursery=nursery),
+            nursery=nursery,
+            seed=seed,
+            trust=trust,
+            device=options.device,
+            expected_s=expected_s,
+            on_progress=on_progress,
+            owns_nursery=nursery is not self._nursery,
+        )
+
+    def run(self, inputs: Sequence[Any], *, on_progress: Progress) -> list[Any]:
+        """Output arrays of the lowered model."""
+        missing = _missing_device(self._ready()[1])
+        if missing:
+            raise ModelError(f"The model cannot run: {missing}.", "Open the session on a machine that has the device.")
+        check_inputs(self._ready()[0], inputs)
+        return self._prepared(seed=None, on_progress=on_progress).run(inputs)
 
     def viewer(self) -> Viewer:
         """What makes views of recorded schedules."""
@@ -222,18 +256,19 @@ class RelaxEngine:
             raise RuntimeError("no model was lowered")
         return self._lowered, self._target
 
-    def _prepared(self, *, seed: int, on_progress: Progress) -> Profiler:
-        """The compiled model, ready to run; compiled once."""
+    def _prepared(self, *, seed: int | None, on_progress: Progress) -> Profiler:
+        """The compiled model, ready to run on inputs of a seed, or of any; compiled once for as long as the seed is the same."""
         lowered, target = self._ready()
-        if self._profiler is None:
+        if self._profiler is None or seed not in (None, self._seed):
             on_progress("compile", 0.0)
+            self._seed = seed = seed or 0
             built = build(lowered.module, to_tvm(target))
             self._profiler = Profiler(
                 built,
                 on_device(lowered, built.device, seed=seed),
                 lowered.calls,
                 results=dict(lowered.result_counts),
-                hollow=lambda: hollow_machine(lowered.module, on_device(lowered, tvm.cpu(), seed=seed)),
+                hollow=lambda: hollow_machine(lowered.module, on_device(lowered, tvm.cpu(), seed=self._seed)),
             )
         self._profiler.on_progress = on_progress
         return self._profiler
