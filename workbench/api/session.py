@@ -21,14 +21,16 @@ from workbench.api.tune_request import make_request
 from workbench.api.winner import trial_number, winner
 from workbench.errors import InputError, SelectionError, SessionError
 from workbench.escaping import plain
-from workbench.kernel import OnEvent, WorkerProcess
+from workbench.kernel import Host, OnEvent, Pending, WorkerProcess
 from workbench.models import check_trust
+from workbench.records.command import FINAL_STATES
 from workbench.records.request import ProfileRequest
 from workbench.records.selection import Selection
 from workbench.records.trial import BASELINE, MeasureOptions
-from workbench.records.tuning import SearchBudget
+from workbench.records.tuning import SearchBudget, TuneRequest
 from workbench.records.view import COMPUTE_DAG
 from workbench.session import SessionDirectory
+from workbench.worker import SEARCH
 
 
 class Session:
@@ -168,7 +170,32 @@ class Session:
             transfer=transfer,
         )
         self._prepare_worker()
-        return Search(self.directory, self._worker, request, self._worker.begin("tune", request.to_dict()))
+        return Search(self.directory, self._worker, request, self._worker.begin(SEARCH, request.to_dict()))
+
+    def running_search(self) -> Search | None:
+        """The search that runs in the session, whichever front began it, to wait for or to steer; None if there is none."""
+        if not self.directory.is_served():
+            return None
+        with self.directory.store() as store:
+            command = store.last_command(SEARCH)
+            last_event = store.last_event()
+        if command is None or command.state in FINAL_STATES:
+            return None
+        asked = {name: value for name, value in command.arguments.items() if name != "expects_trust"}
+        pending = Pending(command.kind, command.arguments, number=command.command, last_event=last_event)
+        return Search(self.directory, self._worker, TuneRequest.from_dict(asked), pending)
+
+    def use_host(self, host: Host) -> None:
+        """Have the workers from now on run in another kind of process than a plain child of this one, e.g. in a Jupyter kernel."""
+        self._worker.use_host(host)
+
+    def warm_up(self) -> None:
+        """Have the worker load the program and what a search needs, so that the next command begins at once.
+
+        Raises:
+            WorkbenchError: It cannot; the message says why.
+        """
+        self._run("warm", {})
 
     def inspect(self, task: str, view: str, *, trial: int | None = None) -> str:
         """A task's schedule as text; waits for a running search to end.

@@ -95,6 +95,10 @@ class Engine(Protocol):
         """
         ...
 
+    def warm(self) -> None:
+        """Start what the next evaluator needs, without waiting for it."""
+        ...
+
     def view(self, kernel: str, trace: str, view: str, *, expected: str = "") -> str:
         """What a recorded schedule makes of a kernel, as text.
 

@@ -23,6 +23,7 @@ from workbench.engines.relax.lowering import Lowered, lower
 from workbench.engines.relax.profiler import Profiler
 from workbench.engines.relax.program import Program
 from workbench.engines.relax.search.evaluator import KernelFacts, RelaxEvaluator
+from workbench.engines.relax.search.processes import new_nursery
 from workbench.engines.relax.search.task_search import RelaxTaskSearch
 from workbench.engines.relax.search_spaces import SearchSpace, make_space, user_space
 from workbench.engines.relax.space import prepare_intrinsics
@@ -159,6 +160,11 @@ class RelaxEngine:
             host=resolve_target("cpu", threads=cores),
             nursery=nursery,
         )
+
+    def warm(self) -> None:
+        """Start the processes of the next evaluator, which load TVM meanwhile."""
+        if self._nursery is None:
+            self._nursery = new_nursery()
 
     def view(self, kernel: str, trace: str, view: str, *, expected: str = "") -> str:
         """What a recorded schedule makes of a kernel, as text."""
