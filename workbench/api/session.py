@@ -23,7 +23,7 @@ from workbench.errors import InputError, SelectionError, SessionError
 from workbench.escaping import plain
 from workbench.kernel import Host, OnEvent, Pending, WorkerProcess
 from workbench.models import check_trust
-from workbench.records.command import FINAL_STATES
+from workbench.records.command import FINAL_STATES, RUNNING
 from workbench.records.request import ProfileRequest
 from workbench.records.selection import Selection
 from workbench.records.trial import BASELINE, MeasureOptions
@@ -184,6 +184,18 @@ class Session:
         asked = {name: value for name, value in command.arguments.items() if name != "expects_trust"}
         pending = Pending(command.kind, command.arguments, number=command.command, last_event=last_event)
         return Search(self.directory, self._worker, TuneRequest.from_dict(asked), pending)
+
+    def cancel_running(self) -> None:
+        """End what the worker is at, whichever front asked for it, within some seconds; what was finished before is kept."""
+        with self.directory.store() as store:
+            running = [command for number in store.open_commands() if (command := store.command(number)).state == RUNNING]
+        for command in running:
+            self._worker.cancel(Pending(command.kind, command.arguments, number=command.command))
+
+    @property
+    def worker_pid(self) -> int | None:
+        """The worker's process, if this session object started it."""
+        return self._worker.pid
 
     def use_host(self, host: Host) -> None:
         """Have the workers from now on run in another kind of process than a plain child of this one, e.g. in a Jupyter kernel."""

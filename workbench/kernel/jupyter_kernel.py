@@ -75,7 +75,9 @@ class JupyterKernel:
             raise InputError(f"There is no Jupyter kernel {plain(self.kernel_name)}.", "See: jupyter kernelspec list.") from error
         except (OSError, RuntimeError, TimeoutError) as error:
             self._leave()
-            raise EnvironmentFault(f"The backend kernel cannot be started: {plain(str(error), 200)}.", "Check the memory and the kernelspec.") from error
+            raise EnvironmentFault(
+                f"The backend kernel cannot be started: {plain(str(error), 200)}.", "Check the memory and the kernelspec."
+            ) from error
         self._manager = manager
         hosting = Hosting(
             session=str(launch.directory.path),
@@ -97,7 +99,9 @@ class JupyterKernel:
             self.kill()
             if isinstance(error, EnvironmentFault):
                 raise error
-            raise EnvironmentFault(f"The backend kernel does not answer: {plain(str(error), 200)}.", "Try again, or choose another kernel.") from error
+            raise EnvironmentFault(
+                f"The backend kernel does not answer: {plain(str(error), 200)}.", "Try again, or choose another kernel."
+            ) from error
         return self._poll()
 
     def release(self) -> None:
@@ -194,4 +198,3 @@ def _loop() -> BackgroundLoop:
         if not _loops:
             _loops.append(BackgroundLoop("workbench-kernels"))
         return _loops[0]
-
