@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import operator
 import os
 import shutil
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import ml_dtypes
 import numpy as np
@@ -19,7 +20,7 @@ from workbench.api.profile import SessionProfile
 from workbench.api.search import Search
 from workbench.api.tune_request import make_request
 from workbench.api.winner import trial_number, winner
-from workbench.errors import InputError, SelectionError, SessionError
+from workbench.errors import EnvironmentFault, InputError, SelectionError, SessionError
 from workbench.escaping import plain
 from workbench.kernel import Host, OnEvent, Pending, WorkerProcess
 from workbench.models import check_trust
@@ -53,6 +54,7 @@ class Session:
         self._module = content if source.kind == "ir_json" else b""
         function = content if source.kind == "function" else b""
         self._worker = WorkerProcess(directory, threads=request.threads, function=function, trust=source.trust)
+        self._attendance: BinaryIO | None = None
         self._process = os.getpid()
         atexit.register(self.close)
 
@@ -201,6 +203,12 @@ class Session:
         """Have the workers from now on run in another kind of process than a plain child of this one, e.g. in a Jupyter kernel."""
         self._worker.use_host(host)
 
+    def attend(self) -> None:
+        """Show that somebody is here until `close`: a worker that may outlive its front then stays warm, and its search goes on."""
+        if self._attendance is None:
+            with contextlib.suppress(EnvironmentFault):  # in a session that cannot be written nobody works
+                self._attendance = self.directory.attend()
+
     def warm_up(self) -> None:
         """Have the worker load the program and what a search needs, so that the next command begins at once.
 
@@ -280,6 +288,9 @@ class Session:
         """End the worker; the session stays on disk, unless this call of `workbench.open` made it and it never got a profile."""
         if os.getpid() != self._process:
             return  # a fork of the process that opened the session: the worker and the directory are not its own
+        attendance, self._attendance = self._attendance, None
+        if attendance is not None:
+            attendance.close()
         self._worker.stop()
         self.directory.discard(own_commands=self._worker.commands)
         atexit.unregister(self.close)

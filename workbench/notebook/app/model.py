@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, BinaryIO
+from typing import Any
 
 from workbench.api import Search, Session
 from workbench.api import open as open_session
-from workbench.errors import EnvironmentFault, Interrupted, SelectionError, SessionError
+from workbench.errors import Interrupted, SelectionError, SessionError
 from workbench.kernel import Host
 from workbench.notebook.app import ticks
 from workbench.notebook.app.choices import Opening
+from workbench.notebook.app.lanes import Lane
 from workbench.notebook.app.session_view import APPLY, PROFILE, TUNE, SessionView
 from workbench.notebook.app.standing import LocalWork, StepClock, app_state
 from workbench.notebook.app.state import BUSY, EMPTY, SEARCHING, STOPPED, AppState, Problem
@@ -53,11 +53,10 @@ class AppModel:
         self._view: SessionView | None = None
         self._local = LocalWork()
         self._steps = StepClock()
-        self._attendance: BinaryIO | None = None
         self._is_closed = False
-        self._work = ThreadPoolExecutor(4, thread_name_prefix="workbench-work")
-        self._control = ThreadPoolExecutor(2, thread_name_prefix="workbench-control")
-        self._writing = ThreadPoolExecutor(1, thread_name_prefix="workbench-writing")
+        self._work = Lane("workbench-work", width=3)
+        self._control = Lane("workbench-control", width=2)
+        self._writing = Lane("workbench-writing")
         self._teller = Teller(lambda: self.state, on_state)
 
     @property
@@ -82,6 +81,8 @@ class AppModel:
 
     def adopt(self, session: Session) -> None:
         """Show a session that is open already; its worker, if there is none yet, runs where this app has them run."""
+        with self._lock:
+            self._local.opening = session.request.source.name
         self._attach(session)
         self._do(self._work, self._warm_up)
 
@@ -165,6 +166,10 @@ class AppModel:
             self._local.problem = Problem.of(error)
         self._publish()
 
+    def do(self, work: Callable[[], None]) -> None:
+        """Do something in a thread; what goes wrong becomes the problem."""
+        self._do(self._control, work)
+
     def close(self) -> None:
         """Let go of the session: a search goes on for the time of its lease, and an idle worker ends."""
         session = self.release()
@@ -176,8 +181,8 @@ class AppModel:
         self._is_closed = True
         self._teller.close()
         session = self._let_go()
-        for threads in (self._work, self._control, self._writing):
-            threads.shutdown(wait=False, cancel_futures=True)
+        for lane in (self._work, self._control, self._writing):
+            lane.close()
         return session
 
     # opening and profiling
@@ -202,9 +207,9 @@ class AppModel:
         if self._new_host is not None and session.worker_pid is None:
             session.use_host(self._new_host())
         watcher = Watcher(session.directory, on_view=self._see, on_trouble=self._take_trouble)
-        attendance = _attend(session)
+        session.attend()
         with self._lock:
-            self._session, self._watcher, self._view, self._attendance = session, watcher, None, attendance
+            self._session, self._watcher, self._view = session, watcher, None
             self._local = LocalWork(opening=self._local.opening)
             self._steps = StepClock()
         watcher.start()
@@ -218,9 +223,6 @@ class AppModel:
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
             watcher.close()
-        attendance, self._attendance = self._attendance, None
-        if attendance is not None:
-            attendance.close()
         session, self._session = self._session, None
         return session
 
@@ -338,7 +340,7 @@ class AppModel:
         with self._lock:
             if self._watcher is None:
                 return
-            self._view = view
+            self._view, self._local.opening = view, ""
             command, now = view.command, self._clock()
             if command is not None and command.command != self._steps.command:
                 self._steps.begin(command.command)
@@ -360,9 +362,8 @@ class AppModel:
 
     # plumbing
 
-    def _do(self, threads: ThreadPoolExecutor, work: Callable[[], None]) -> None:
-        if not self._is_closed:
-            threads.submit(self._guarded, work)
+    def _do(self, lane: Lane, work: Callable[[], None]) -> None:
+        lane.do(lambda: self._guarded(work))
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """Do something in a thread; what goes wrong is the user's to know."""
@@ -390,14 +391,6 @@ class AppModel:
         if session is None:
             raise SessionError("No model is open.", "Choose one and press Profile.")
         return session
-
-
-def _attend(session: Session) -> BinaryIO | None:
-    """Show that somebody is there; in a session that cannot be written nobody works anyway."""
-    try:
-        return session.directory.attend()
-    except EnvironmentFault:
-        return None
 
 
 def _profile_of(view: SessionView) -> Profile:

@@ -170,7 +170,7 @@ def _comparison_id(store: Store, command: Command | None, before: SessionView | 
     if not is_new and before is not None:
         return before.comparison_id
     values = store.document(COMPARISON)
-    return "" if values is None else f"{_text(values.get('applied_at'))} {_text(values.get('profile_id'))}".strip() or "unnamed"
+    return "" if values is None else f"{values.get('applied_at')} of {values.get('profile_id')}"
 
 
 def _request(manifest: Mapping[str, Any]) -> TuneRequest | None:

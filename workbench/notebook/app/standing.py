@@ -111,7 +111,7 @@ def app_state(view: SessionView | None, local: LocalWork, steps: tuple[Step, ...
         steps: Phases of the long command that runs, or ran last.
     """
     if view is None:
-        phase = state.PREPARING if local.opening else state.FAILED if local.problem is not None else state.EMPTY
+        phase = state.PREPARING if local.opening or local.begun else state.FAILED if local.problem is not None else state.EMPTY
         return AppState(phase=phase, model=plain(local.opening, _NAME_LIMIT), problem=local.problem, trouble=local.trouble)
     phase = _phase(view, local)
     return AppState(
