@@ -16,19 +16,8 @@ from workbench.selection import write_selection
 SELECTION, PROFILE, TRIALS = "selection", "profile", "trials"
 _JSON, _CSV = "application/json", "text/csv"
 _TRIAL_COLUMNS = (
-    "task",
-    "name",
-    "number",
-    "status",
-    "time_us",
-    "best_us",
-    "runs",
-    "search_s",
-    "build_s",
-    "run_s",
-    "measured_at",
-    "decisions",
-    "error",
+    *("task", "name", "number", "status", "time_us", "best_us", "runs"),
+    *("search_s", "build_s", "run_s", "measured_at", "decisions", "error"),
 )
 _ERROR_LIMIT = 400
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
