@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Self
 
 import pytest
 
@@ -45,7 +45,7 @@ class StandIn:
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
-    def __enter__(self) -> StandIn:
+    def __enter__(self) -> Self:
         self._thread.start()
         assert self._started.wait(HANG_S)
         return self
@@ -411,5 +411,3 @@ def test_an_app_attends_its_session_until_it_is_closed(open_app: Open, worker: S
     wait_until(session.is_attended)
     app.close()
     assert not session.is_attended()
-
-

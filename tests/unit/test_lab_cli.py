@@ -82,7 +82,9 @@ def test_the_dashboard_has_a_token_ends_what_nobody_looks_at_and_brings_its_own_
 
 
 @pytest.mark.parametrize("command", ["lab", "dashboard"])
-def test_without_jupyter_the_remedy_is_named(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_without_jupyter_the_remedy_is_named(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert run(command) == 3

@@ -13,6 +13,8 @@ from workbench.worker.presence import LeasedFronts, PipedFront
 
 @dataclass
 class Clock:
+    """A clock that stands still."""
+
     now: float = 1000.0
 
     def __call__(self) -> float:
