@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from workbench.notebook.app.workbench import Workbench
+    from workbench.notebook.comparison.comparison import ComparisonView
+    from workbench.notebook.graph.graph import GraphView
     from workbench.notebook.inspector.inspector import Inspector
     from workbench.notebook.inspector.source import InspectorSource
+    from workbench.notebook.monitor.monitor import TuningMonitor
     from workbench.notebook.table.table import ProfileTable
 
-__all__ = ["Inspector", "InspectorSource", "ProfileTable", "Workbench"]
+__all__ = ["ComparisonView", "GraphView", "Inspector", "InspectorSource", "ProfileTable", "TuningMonitor", "Workbench"]
 
 _PLACES = {
+    "ComparisonView": "workbench.notebook.comparison.comparison",
+    "GraphView": "workbench.notebook.graph.graph",
     "Inspector": "workbench.notebook.inspector.inspector",
     "InspectorSource": "workbench.notebook.inspector.source",
     "ProfileTable": "workbench.notebook.table.table",
+    "TuningMonitor": "workbench.notebook.monitor.monitor",
     "Workbench": "workbench.notebook.app.workbench",
 }
 

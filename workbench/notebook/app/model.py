@@ -99,6 +99,16 @@ class AppModel:
         chosen = frozenset(rows)
         self._change_selection(lambda view, before: ticks.tick_rows(_profile_of(view), before, chosen))
 
+    def tick_task(self, task: str, *, trials: Any = None) -> None:
+        """Tick one task, with a budget of its own if one is given."""
+
+        def ticked(view: SessionView, before: Selection | None) -> Selection:
+            tasks = {item.task for item in (() if before is None else before.tasks)} | {task}
+            made = ticks.with_tasks(_profile_of(view), before, tasks)
+            return made if trials is None else ticks.with_budget(made, task, trials=trials, seconds=None)
+
+        self._change_selection(ticked)
+
     def untick(self, task: str) -> None:
         """Untick one task."""
         self._change_selection(

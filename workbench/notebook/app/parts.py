@@ -16,7 +16,9 @@ from workbench.notebook.app.ticks import ticked_rows
 from workbench.notebook.comparison.comparison import ComparisonView
 from workbench.notebook.graph.graph import GraphView
 from workbench.notebook.inspector.inspector import Inspector
+from workbench.notebook.monitor.feed import StoreFeed
 from workbench.notebook.monitor.monitor import TuningMonitor
+from workbench.notebook.monitor.steering import ADD, BUDGET, DROP, PAUSE, RESUME, STOP, Request
 from workbench.notebook.part import Part
 from workbench.notebook.table.table import ProfileTable
 from workbench.records.comparison import Comparison
@@ -46,6 +48,7 @@ class Parts:
         self._theme = theme
         self._lock = threading.RLock()
         self._rows: tuple[int, ...] = ()
+        self._is_focusing = False
         self._profile_id = ""
         self._comparison_id = ""
         self._profile: Profile | None = None
@@ -83,20 +86,29 @@ class Parts:
                 part.theme = theme
 
     def focus(self, row: int | None) -> None:
-        """Look at a row, everywhere."""
+        """Look at a row, everywhere; a part that does not have it shows none."""
         with self._lock:
-            for part in (self.table, self.graph):
-                if part is not None and part.focus != row:
-                    part.focus = row
-            task = self._task_of(row)
-            if task is None:
+            if self._is_focusing:
                 return
-            if self.inspector is None:
-                self._make_inspector()
-            if self.inspector is not None and self.inspector.task != task:
-                self.inspector.show(task)
-            if self.monitor is not None and self.monitor.task:
-                self.monitor.task = task
+            self._is_focusing = True
+            try:
+                self._focus(row)
+            finally:
+                self._is_focusing = False
+
+    def _focus(self, row: int | None) -> None:
+        for part in (self.table, self.graph):
+            if part is not None and part.focus != row:
+                part.focus = row
+        task = self._task_of(row)
+        if task is None:
+            return
+        if self.inspector is None:
+            self._make_inspector()
+        if self.inspector is not None and self.inspector.task != task:
+            self.inspector.show(task)
+        if self.monitor is not None and self.monitor.task:
+            self.monitor.task = task
 
     def close(self) -> None:
         """Remove all parts from the page."""
@@ -113,19 +125,16 @@ class Parts:
         self.table = ProfileTable(profile, state.progress, theme=self._theme, layout=ipywidgets.Layout(**_BESIDE))
         self.table.observe(self._on_ticked, names="ticked")
         self.table.observe(self._on_focus, names="focus")
-        graph = self._read_graph()
-        if graph is not None:
-            self.graph = GraphView(graph, profile, state.progress, theme=self._theme, layout=ipywidgets.Layout(**_BESIDE))
-            self.graph.observe(self._on_ticked, names="ticked")
-            self.graph.observe(self._on_focus, names="focus")
+        self.graph = self._make_graph(state, profile)
         self._middle.show(self.table, self.graph)
 
     def _make_monitor(self) -> None:
         session = self._model.session
         if session is None:
             return
-        self.monitor = TuningMonitor.of(session.directory, theme=self._theme)
+        self.monitor = TuningMonitor(StoreFeed(session.directory), self._steer, theme=self._theme)
         self.monitor.observe(self._on_trial, names="focus_trial")
+        self.monitor.start()
         self._live.show(self.monitor)
         if self.inspector is None:
             self._make_inspector()
@@ -174,7 +183,7 @@ class Parts:
         if part is not None:
             part.close()
 
-    def _read_graph(self) -> ModelGraph | None:
+    def _make_graph(self, state: AppState, profile: Profile) -> GraphView | None:
         """The graph of the model; None in a session of an older workbench, or one whose graph is damaged."""
         session = self._model.session
         if session is None:
@@ -182,10 +191,14 @@ class Parts:
         try:
             with session.directory.store() as store:
                 document = store.document(GRAPH_DOCUMENT)
-            return None if document is None else ModelGraph.from_dict(document)
+            if document is None:
+                return None
+            graph = GraphView(ModelGraph.from_dict(document), profile, state.progress, theme=self._theme, layout=ipywidgets.Layout(**_BESIDE))
         except (WorkbenchError, ValueError) as error:
             self._model.report(error)
             return None
+        graph.observe(self._on_focus, names="focus")
+        return graph
 
     def _all(self) -> list[Part]:
         found = (self.table, self.graph, self.monitor, self.inspector, self.comparison)
@@ -199,6 +212,18 @@ class Parts:
         for part in (self.table, self.graph):
             if part is not None and tuple(part.ticked) != self._rows:
                 part.ticked = list(self._rows)
+
+    def _steer(self, request: Request) -> None:
+        """What the monitor's user asks for goes the way of all other clicks."""
+        model = self._model
+        if request.kind == ADD:
+            model.tick_task(request.task, trials=request.trials)
+        elif request.kind == DROP:
+            model.untick(request.task)
+        elif request.kind == BUDGET:
+            model.set_task_budget(request.task, trials=request.trials)
+        else:
+            {PAUSE: model.pause, RESUME: model.resume, STOP: model.stop}[request.kind]()
 
     def _on_ticked(self, change: Any) -> None:
         with self._lock:
