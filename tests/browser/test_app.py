@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.browser.lab import Server, open_in_lab, run_all, run_in_kernel
 
 from tests.browser.app_page import CELL, HOSTILE, LONG_MS, AppPage, write_model
-from tests.browser.lab import Server, open_in_lab, run_all, run_in_kernel
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from workbench.kernel.child_process import ChildProcess
 from workbench.kernel.host import Host, Launch
 from workbench.kernel.pending import OnEvent, Pending, answer_of
 from workbench.kernel.worker_log import last_words, log_tail
-from workbench.records.command import ABANDONED, FINAL_STATES, Failure
+from workbench.records.command import ABANDONED, FINAL_STATES, RUNNING, Failure
 from workbench.session import SessionDirectory
 from workbench.store import Store
 from workbench.worker import ALREADY_SERVED, CANNOT_WRITE, NO_ENGINE, SEARCH, STARTING
@@ -96,6 +96,7 @@ class WorkerProcess:
         """Have the worker do something, without waiting for it; see `run`. What cannot be begun does not stay behind for another worker."""
         pending = Pending(kind, {**arguments, "expects_trust": self._trust})
         try:
+            self._let_go_of_a_dead_one()
             with self._directory.store() as store:
                 self._give(store, pending)
                 if not self._is_alive(store, pending.number):
@@ -148,6 +149,7 @@ class WorkerProcess:
             if command.state in FINAL_STATES:
                 return answer_of(command)
             if not self._is_alive(store, pending.number):
+                self._check_not_orphaned(store, pending.number)
                 pending.starts += 1
                 if pending.starts > _MOST_STARTS:
                     raise WorkerDied("The worker ends again and again before it answers.", _DOCTOR)
@@ -187,6 +189,20 @@ class WorkerProcess:
             self._note(store, number, error)
             raise error
         return self._directory.is_served()
+
+    def _let_go_of_a_dead_one(self) -> None:
+        """Forget a worker that ended before a command was given: its end was none of that command."""
+        with self._lock, contextlib.suppress(EnvironmentFault):
+            if self._is_started and self._host.exit_code() is None:
+                return
+            self._forget()
+
+    def _check_not_orphaned(self, store: Store, number: int) -> None:
+        """Raise WorkerDied if another front's worker ended in the middle of a command: nobody can take that up."""
+        if store.command(number).state == RUNNING:
+            error = WorkerDied("The worker has ended without an answer.", "What was measured is saved: go on with it.")
+            self._note(store, number, error)
+            raise error
 
     @staticmethod
     def _note(store: Store, number: int, error: EnvironmentFault) -> None:

@@ -199,10 +199,7 @@ class AppModel:
 
     def _open(self, opening: Opening) -> None:
         try:
-            session = open_session(opening.model, **opening.options())
-            if self._session is not None and self._session.path == session.path and opening.is_session:
-                return
-            self._attach(session)
+            self._take(open_session(opening.model, **opening.options()))
         finally:
             with self._lock:
                 self._local.opening = ""
@@ -210,6 +207,15 @@ class AppModel:
             self._warm_up()
         else:
             self._profile(refresh=opening.refresh)
+
+    def _take(self, session: Session) -> None:
+        """Show a session that was just opened; if it is the one that is shown, its warm worker stays and does what is asked for now."""
+        shown = self._session
+        if shown is None or shown.path != session.path or _worker_of(shown) != _worker_of(session):
+            self._attach(session)
+            return
+        shown.request = session.request
+        session.close()
 
     def _attach(self, session: Session) -> None:
         """Watch another session, and show those who serve it that somebody is there."""
@@ -401,6 +407,11 @@ class AppModel:
         if session is None:
             raise SessionError("No model is open.", "Choose one and press Profile.")
         return session
+
+
+def _worker_of(session: Session) -> tuple[int, bool]:
+    """What a worker was started with and keeps."""
+    return session.request.threads, session.request.source.trust
 
 
 def _profile_of(view: SessionView) -> Profile:
