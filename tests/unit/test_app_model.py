@@ -144,7 +144,7 @@ def test_a_session_that_is_opened_shows_its_profile_and_its_ticks(open_app: Open
     app = open_app()
     assert app.state.phase == state.PROFILED
     assert app.state.model == "net"
-    assert app.state.worker.state == state.READY
+    wait_until(lambda: app.state.worker.state == state.READY)
     app.tick([1])
     wait_until(lambda: stored_rows(session) == (1,))
     again = open_app()
@@ -225,6 +225,7 @@ def test_a_worker_that_dies_is_noticed_and_resume_asks_for_the_same_again(open_a
     with StandIn(session) as second:
         app.resume()
         wait_until(in_phase(app, state.TUNING))
+        wait_until(lambda: "tune" in second.kinds())
         again = next(command.arguments for command in second.taken if command.kind == "tune")
         assert again["budget"] == asked["budget"]
         assert again["resume"] is True

@@ -15,11 +15,11 @@ from typing import Any, BinaryIO
 from jupyter_client.kernelspec import NATIVE_KERNEL_NAME, NoSuchKernel
 from jupyter_client.manager import AsyncKernelManager
 
-import workbench
 from workbench.errors import EnvironmentFault, InputError
 from workbench.escaping import plain
 from workbench.kernel.background_loop import BackgroundLoop
 from workbench.kernel.host import Launch
+from workbench.version import __version__
 from workbench.worker.hosted import Hosting
 from workbench.worker.presence import LEASE_S
 
@@ -84,7 +84,7 @@ class JupyterKernel:
             first=launch.first_command,
             trust=launch.trust,
             function=base64.b64encode(launch.function).decode("ascii"),
-            version=workbench.__version__,
+            version=__version__,
             lease_s=self._lease_s,
         )
         self._conversation = _loop().begin(_make_worker(manager, hosting.code(), self.kernel_name))

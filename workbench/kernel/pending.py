@@ -25,6 +25,7 @@ class Pending:
         last_event: The newest event that was told.
         starts: How often a worker was started for it.
         abandoned: How often it had to be given again.
+        stops: How often this front had ended its worker before.
     """
 
     kind: str
@@ -33,6 +34,7 @@ class Pending:
     last_event: int = 0
     starts: int = 0
     abandoned: int = 0
+    stops: int = 0
 
     def tell(self, store: Store, on_event: OnEvent | None) -> None:
         """Tell what has happened since the last time."""

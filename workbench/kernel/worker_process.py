@@ -48,6 +48,7 @@ class WorkerProcess:
         self._host: Host = host or ChildProcess()
         self._is_started = False
         self._pid: int | None = None
+        self._stops = 0
         self._lock = threading.RLock()
         self._commands: set[int] = set()
 
@@ -94,7 +95,7 @@ class WorkerProcess:
 
     def begin(self, kind: str, arguments: dict[str, Any]) -> Pending:
         """Have the worker do something, without waiting for it; see `run`. What cannot be begun does not stay behind for another worker."""
-        pending = Pending(kind, {**arguments, "expects_trust": self._trust})
+        pending = Pending(kind, {**arguments, "expects_trust": self._trust}, stops=self._stops)
         try:
             self._let_go_of_a_dead_one()
             with self._directory.store() as store:
@@ -150,6 +151,8 @@ class WorkerProcess:
                 return answer_of(command)
             if not self._is_alive(store, pending.number):
                 self._check_not_orphaned(store, pending.number)
+                if pending.stops != self._stops:
+                    raise Interrupted("The session was closed.", "What was finished before is saved.")
                 pending.starts += 1
                 if pending.starts > _MOST_STARTS:
                     raise WorkerDied("The worker ends again and again before it answers.", _DOCTOR)
@@ -240,6 +243,7 @@ class WorkerProcess:
     def stop(self) -> None:
         """End the worker, unless another front waits for its answer, or a search may outlive this front: then it ends after that."""
         with self._lock:
+            self._stops += 1  # who still waits for an answer starts no other worker for it
             if not self._is_started:
                 return
             self._host.release()

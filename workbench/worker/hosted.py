@@ -12,11 +12,11 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import workbench
 from workbench.errors import EnvironmentFault
 from workbench.escaping import plain
 from workbench.records.decode import decode
 from workbench.session import SessionDirectory
+from workbench.version import __version__
 from workbench.worker.presence import LEASE_S, LeasedFronts
 from workbench.worker.serving import serve_session
 
@@ -57,9 +57,9 @@ def serve(settings: str) -> None:
         EnvironmentFault: The workbench of this kernel is of another version.
     """
     hosting = decode(Hosting, json.loads(settings))
-    if hosting.version != workbench.__version__:
+    if hosting.version != __version__:
         raise EnvironmentFault(
-            f"The kernel has workbench {workbench.__version__}, and the notebook has {plain(hosting.version)}.",
+            f"The kernel has workbench {__version__}, and the notebook has {plain(hosting.version)}.",
             "Install the same version in both, or choose another kernel.",
         )
     _print_into_the_log(SessionDirectory(Path(hosting.session)))

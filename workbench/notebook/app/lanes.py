@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 
 Work = Callable[[], None]
@@ -36,6 +37,13 @@ class Lane:
         self._is_closed = True
         for _ in self._threads:
             self._queue.put(None)
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait for the end of what is under way, after `close`, but not longer than this."""
+        deadline = time.monotonic() + timeout_s
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(max(deadline - time.monotonic(), 0.0))
 
     def _run(self) -> None:
         while (work := self._queue.get()) is not None:

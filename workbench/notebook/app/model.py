@@ -27,6 +27,7 @@ from workbench.records.tuning import ENDED, SearchBudget
 from workbench.selection import read_selection, write_selection
 
 _POLL_S = 0.1
+_LAST_WORK_S = 2.0
 
 OnState = Callable[[AppState], None]
 
@@ -57,6 +58,7 @@ class AppModel:
         self._work = Lane("workbench-work", width=3)
         self._control = Lane("workbench-control", width=2)
         self._writing = Lane("workbench-writing")
+        self._lanes = (self._work, self._control, self._writing)
         self._teller = Teller(lambda: self.state, on_state)
 
     @property
@@ -185,13 +187,16 @@ class AppModel:
         session = self.release()
         if session is not None:
             session.close()
+            for lane in self._lanes:
+                lane.wait(_LAST_WORK_S)
+            session.close()  # what was under way may have asked for a worker once more
 
     def release(self) -> Session | None:
         """Let go of the session without closing it, for another app of this process."""
         self._is_closed = True
         self._teller.close()
         session = self._let_go()
-        for lane in (self._work, self._control, self._writing):
+        for lane in self._lanes:
             lane.close()
         return session
 
@@ -256,12 +261,13 @@ class AppModel:
             raise
         finally:
             self._set_begun("")
-        session.warm_up()
+        self._warm_up()
 
     def _warm_up(self) -> None:
         """Have a worker ready for the next command, unless one is at work; a session whose profile is missing needs none."""
         session = self._needed()
-        if session.stored_profile() is not None and not session.directory.is_served():
+        search = session.running_search()
+        if search is None and not self._is_closed and session.stored_profile() is not None:
             session.warm_up()
 
     # searching
@@ -299,7 +305,7 @@ class AppModel:
             time.sleep(_POLL_S)
         if not self._is_closed:
             search.wait()
-            session.warm_up()
+            self._warm_up()
 
     def _steer(self, kind: str) -> None:
         """Tell the search that runs, whoever began it."""

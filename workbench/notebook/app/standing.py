@@ -88,6 +88,8 @@ class StepClock:
 
     def steps(self, now: float) -> tuple[Step, ...]:
         """The phases with their times."""
+        if not self.begun:
+            return ()
         ends = [start for _, start in self.begun[1:]] + [now if self.ended_at is None else self.ended_at]
         found = [
             Step(name, max(end - start, 0.0), None if place + 1 < len(self.begun) else self.share, place + 1 < len(self.begun))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 
@@ -13,6 +14,7 @@ from workbench.store import Store
 
 INTERVAL_S = 0.1
 _TROUBLED_S = 1.0
+_LOG = logging.getLogger(__name__)
 
 
 class Watcher:
@@ -75,7 +77,12 @@ class Watcher:
     def _look(self) -> None:
         try:
             view = self._new_view()
-        except WorkbenchError as error:
+            if view is not None and not self._is_closed.is_set():
+                self._view = view
+                self._on_view(view)
+        except Exception as error:  # noqa: BLE001 - a watcher that gave up would leave a page that looks alive
+            if not isinstance(error, WorkbenchError):
+                _LOG.exception("The session could not be shown.")
             self._forget_store()
             self._is_troubled = True
             self._on_trouble(Problem.of(error))
@@ -83,9 +90,6 @@ class Watcher:
         if self._is_troubled:
             self._is_troubled = False
             self._on_trouble(None)
-        if view is not None and not self._is_closed.is_set():
-            self._view = view
-            self._on_view(view)
 
     def _new_view(self) -> SessionView | None:
         """What is seen, if it is new."""
