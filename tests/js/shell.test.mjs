@@ -34,9 +34,11 @@ test("times and durations have as many digits as one can use", () => {
   assert.equal(duration(125), "2 min 05 s");
 });
 
-test("resume leads on where it is possible", () => {
-  assert.equal(leading(["resume", "stop", "tune"]), "resume");
-  assert.equal(leading(["open", "tune"]), "tune");
+test("the button that leads on is resume, after a search apply, else tune", () => {
+  assert.equal(leading("stopped", ["resume", "stop", "tune"]), "resume");
+  assert.equal(leading("tuned", ["open", "tune", "apply"]), "apply");
+  assert.equal(leading("tuned", ["open", "tune"]), "tune");
+  assert.equal(leading("applied", ["open", "tune", "apply"]), "tune");
 });
 
 test("a budget is a positive number, nothing, or wrong", () => {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,12 +46,21 @@ def _own_jupyter_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
 
 
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A profiled matrix product."""
+    path = tmp_path_factory.mktemp("profiled") / "s"
+    with workbench.open("matmul", args=SIZES, target="cpu", session=path, threads=1) as session:
+        session.profile(repeat=2)
+    return path
+
+
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[workbench.Session]:
-    """A profiled matrix product, whose worker lives in a kernel."""
-    with workbench.open("matmul", args=SIZES, target="cpu", session=tmp_path / "s", threads=1) as opened:
+def session(profiled: Path, tmp_path: Path) -> Iterator[workbench.Session]:
+    """The same in a session of its own, whose worker will live in a kernel."""
+    shutil.copytree(profiled, tmp_path / "s")
+    with workbench.open(tmp_path / "s") as opened:
         opened.use_host(JupyterKernel())
-        opened.profile(repeat=2)
         yield opened
     end_worker(opened.directory)
 
@@ -76,7 +86,13 @@ def front(code: str, folder: Path) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     preamble = "import workbench\nfrom workbench.kernel.jupyter_kernel import JupyterKernel\n"
     return subprocess.Popen(
-        [sys.executable, "-c", preamble + code], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", preamble + code],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -93,7 +109,7 @@ input()
 
 
 def test_profile_search_and_texts_work_as_in_a_plain_worker(session: workbench.Session) -> None:
-    assert session.profile().record.total_us is not None
+    assert session.profile(refresh=True, repeat=2).record.total_us is not None
     pid = session.worker_pid
     assert pid is not None
     assert "ipykernel" in " ".join(psutil.Process(pid).cmdline())
@@ -114,8 +130,8 @@ def test_a_warm_worker_measures_its_first_trial_within_seconds(session: workbenc
 
 
 def test_no_file_tells_others_how_to_talk_to_the_kernel(session: workbench.Session, tmp_path: Path) -> None:
-    wait_until(lambda: not list((tmp_path / "runtime").glob("kernel-*.json")))
     session.warm_up()
+    assert list((tmp_path / "runtime").glob("kernel-*.json")) == []
 
 
 def test_what_the_worker_prints_goes_into_the_log_and_not_into_the_front(session: workbench.Session, capfd: pytest.CaptureFixture[str]) -> None:
@@ -141,6 +157,7 @@ def test_a_worker_that_is_killed_is_noticed_within_a_second_and_the_search_goes_
 
 def test_closing_the_session_ends_an_idle_worker(session: workbench.Session) -> None:
     session.attend()
+    session.warm_up()
     pid = session.worker_pid
     assert pid is not None
     session.close()
@@ -149,7 +166,6 @@ def test_closing_the_session_ends_an_idle_worker(session: workbench.Session) -> 
 
 
 def test_a_search_outlives_its_front_however_it_ends_and_is_found_again(session: workbench.Session, tmp_path: Path) -> None:
-    session.close()
     process = front(SEARCHING_FRONT.format(lease_s=3600), tmp_path)
     assert process.stdout is not None
     pid = int(process.stdout.readline())
@@ -177,7 +193,6 @@ def session_trials(session: workbench.Session) -> list[Any]:
 
 
 def test_closing_the_front_in_order_leaves_its_search_running(session: workbench.Session, tmp_path: Path) -> None:
-    session.close()
     process = front(SEARCHING_FRONT.format(lease_s=3600), tmp_path)
     assert process.stdout is not None
     pid = int(process.stdout.readline())
@@ -189,7 +204,6 @@ def test_closing_the_front_in_order_leaves_its_search_running(session: workbench
 
 
 def test_a_search_that_nobody_looks_at_ends_with_its_lease_and_says_so(session: workbench.Session, tmp_path: Path) -> None:
-    session.close()
     process = front(SEARCHING_FRONT.format(lease_s=0.5), tmp_path)
     assert process.stdout is not None
     int(process.stdout.readline())
@@ -206,7 +220,6 @@ def test_a_search_that_nobody_looks_at_ends_with_its_lease_and_says_so(session: 
 
 
 def test_a_kernel_that_does_not_exist_is_bad_input_and_leaves_no_command(session: workbench.Session) -> None:
-    session.close()
     session.use_host(JupyterKernel("no-such-kernel"))
     with pytest.raises(InputError, match="no Jupyter kernel no-such-kernel") as caught:
         session.warm_up()
@@ -223,7 +236,6 @@ def write_kernelspec(tmp_path: Path, name: str, argv: list[str]) -> None:
 
 
 def test_another_kernelspec_hosts_the_worker_and_is_offered(session: workbench.Session, tmp_path: Path) -> None:
-    session.close()
     write_kernelspec(tmp_path, "other", [sys.executable, "-X", "dev", "-m", "ipykernel_launcher", "-f", "{connection_file}"])
     assert kernel_names()["other"] == "other"
     session.use_host(JupyterKernel("other"))
@@ -245,7 +257,6 @@ def test_a_kernel_without_the_workbench_says_what_to_install(session: workbench.
 
 
 def test_a_kernel_that_dies_at_once_is_reported_with_its_last_words(session: workbench.Session, tmp_path: Path) -> None:
-    session.close()
     write_kernelspec(tmp_path, "broken", [sys.executable, "-c", "import sys; sys.exit('no such thing')", "-f", "{connection_file}"])
     session.use_host(JupyterKernel("broken"))
     with pytest.raises(WorkerDied, match="no such thing"):

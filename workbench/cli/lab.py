@@ -19,6 +19,7 @@ from workbench.escaping import plain
 
 _HERE = "127.0.0.1"
 _LAB_PORT, _DASHBOARD_PORT = 8888, 8866
+_TOKEN = "JUPYTER_TOKEN"  # noqa: S105 - the name of a variable
 _CULL_AFTER_S = 1800
 _CULL_LOOK_S = 60
 _TEMPLATES = Path(workbench.__file__).parent / "notebook" / "voila"
@@ -53,8 +54,9 @@ def _run_dashboard(options: argparse.Namespace) -> NoReturn:
     _need("voila")
     notebook, token = _notebook(options.notebook), secrets.token_hex(24)
     note(f"http://{_HERE}:{options.port}/?token={token}", quiet=options.quiet)
+    os.environ[_TOKEN] = token  # not on the command line, which all users of this machine can read
     os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, (str(_TEMPLATES), os.environ.get("JUPYTER_PATH", ""))))
-    _become("voila", *dashboard_arguments(notebook, port=options.port, token=token, browser=not options.no_browser))
+    _become("voila", *dashboard_arguments(notebook, port=options.port, browser=not options.no_browser))
 
 
 def lab_arguments(notebook: Path, *, port: int, browser: bool) -> list[str]:
@@ -63,14 +65,14 @@ def lab_arguments(notebook: Path, *, port: int, browser: bool) -> list[str]:
     return [str(notebook), *server, *_QUIET_LAB, *([] if browser else ["--no-browser"])]
 
 
-def dashboard_arguments(notebook: Path, *, port: int, token: str, browser: bool) -> list[str]:
-    """Arguments of Voila: whoever opens a page starts a kernel, so a token keeps others out, and kernels that nobody looks at end."""
+def dashboard_arguments(notebook: Path, *, port: int, browser: bool) -> list[str]:
+    """Arguments of Voila: whoever opens a page starts a kernel, so the environment's token keeps others out, and kernels that nobody looks at end."""
     culling = [
         f"--MappingKernelManager.cull_idle_timeout={_CULL_AFTER_S}",
         f"--MappingKernelManager.cull_interval={_CULL_LOOK_S}",
         "--MappingKernelManager.cull_connected=False",
     ]
-    server = [f"--Voila.ip={_HERE}", f"--port={port}", f"--token={token}", "--template=workbench", "--Voila.file_allowlist=[]"]
+    server = [f"--Voila.ip={_HERE}", f"--port={port}", "--Voila.port_retries=0", "--Voila.auto_token=True", "--template=workbench"]
     return [str(notebook), *server, *culling, *([] if browser else ["--no-browser"])]
 
 

@@ -69,7 +69,9 @@ class JupyterKernel:
             environment = dict(launch.environment(share_path=shares_python))
             environment.pop(_PARENT, None)
             with launch.directory.open_log() as log:
-                _loop().call(manager.start_kernel(stdout=log.fileno(), stderr=log.fileno(), env=environment, independent=True), _LAUNCH_S)
+                streams = {"stdout": log.fileno(), "stderr": log.fileno()}
+                start = manager.start_kernel(**streams, env=environment, independent=True, transport_encryption="auto")
+                _loop().call(start, _LAUNCH_S)
         except NoSuchKernel as error:
             self._leave()
             raise InputError(f"There is no Jupyter kernel {plain(self.kernel_name)}.", "See: jupyter kernelspec list.") from error

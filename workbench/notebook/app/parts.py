@@ -263,7 +263,7 @@ class _Place:
     """A place on the page that shows some parts, or nothing."""
 
     def __init__(self, *, wraps: bool = False) -> None:
-        layout = {"width": "100%", "overflow": "visible", "margin": "0", "display": "none"}
+        layout = {"width": "100%", "overflow": "visible", "margin": "8px 0 0", "display": "none"}
         flow = {"flex_flow": "row wrap", "grid_gap": "8px", "align_items": "stretch"} if wraps else {"flex_flow": "column"}
         self.box = ipywidgets.Box([], layout=ipywidgets.Layout(**layout, **flow))
 

@@ -128,6 +128,7 @@ export function makeOpener(part) {
     show(view) {
       const may = view.actions.includes("open");
       profile.disabled = !may;
+      profile.classList.toggle("wb-primary", !view.profiled);
       for (const control of [model, browse, target, typed]) control.disabled = !may;
       cancel.hidden = !view.actions.includes("cancel");
       if (view.model && view.model !== shownModel && document.activeElement !== model && !sending) {

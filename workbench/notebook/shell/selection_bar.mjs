@@ -23,7 +23,7 @@ export function makeSelectionBar(part) {
   const summary = element("span", { class: "wb-title wb-selected" });
   const factor = element("select", { class: "wb-select wb-factor", "aria-label": "If each ticked kernel gets so many times faster" });
   const gain = element("span", { class: "wb-gain" });
-  const promise = element("span", { class: "wb-promise" }, "if ", factor, ": model ", gain);
+  const promise = element("span", { class: "wb-promise" }, "if ", factor, "faster: model ", gain);
   const perTask = element("input", { class: "wb-input wb-few", type: "number", min: "1", step: "1", "aria-label": "Trials of each task", title: "Trials of each task, those of earlier searches included" });
   const seconds = element("input", { class: "wb-input wb-few", type: "number", min: "1", "aria-label": "Time limit in seconds", title: "Time limit of the search; empty for none", placeholder: "no" });
   const buttons = Object.fromEntries(["tune", "resume", "pause", "stop", "apply"].map((name) => [name, button(name)]));
@@ -110,7 +110,7 @@ export function makeSelectionBar(part) {
         if (!perTask.value || Number(perTask.value) === suggested || Number(perTask.value) < view.suggested) perTask.value = String(view.suggested);
         suggested = view.suggested;
       }
-      const lead = leading(view.actions);
+      const lead = leading(view.phase, view.actions);
       for (const [name, made] of Object.entries(buttons)) {
         made.disabled = !view.actions.includes(name);
         made.classList.toggle("wb-primary", name === lead && !made.disabled);

@@ -66,9 +66,10 @@ export function forecast(selection, factor) {
   return found ? found[1] : null;
 }
 
-/** Which of the buttons leads on: Resume where a search waits, else Tune. */
-export function leading(actions) {
-  return actions.includes("resume") ? "resume" : "tune";
+/** Which of the buttons leads on: Resume where a search waits, Apply after a search, else Tune. */
+export function leading(phase, actions) {
+  if (actions.includes("resume")) return "resume";
+  return phase === "tuned" && actions.includes("apply") ? "apply" : "tune";
 }
 
 /** A budget from a field: null for an empty one, NaN for one that is none. */
