@@ -290,16 +290,16 @@ class AppModel:
         self._publish()
 
     def _search(self, session: Session, selection: Selection | None, **budget: Any) -> None:
-        self._follow(session, session.tune(selection, resume=True, **{name: value for name, value in budget.items() if value is not None}))
+        self._follow(session.tune(selection, resume=True, **{name: value for name, value in budget.items() if value is not None}))
 
     def _search_again(self, session: Session, budget: SearchBudget) -> None:
         """Go on with what was ticked, as far as the search that was stopped was to go."""
         search = session.tune(
             self.state.selection, resume=True, trials=budget.trials, seconds=budget.seconds, per_task=budget.per_task, flat_after=budget.flat_after
         )
-        self._follow(session, search)
+        self._follow(search)
 
-    def _follow(self, session: Session, search: Search) -> None:
+    def _follow(self, search: Search) -> None:
         """Watch a search of this front to its end: the death of its worker is noted in the store by whoever asks for its answer."""
         while search.is_running and not self._is_closed:
             time.sleep(_POLL_S)
