@@ -124,7 +124,7 @@ def app_state(view: SessionView | None, local: LocalWork, steps: tuple[Step, ...
         place=view.place,
         worker=_worker(view, local),
         steps=steps if phase in (state.PREPARING, state.APPLYING, state.FAILED) else (),
-        doing=words(view.doing) if phase in state.SEARCHING and view.doing != _PAUSED else "",
+        doing=_doing(view) if phase in state.SEARCHING else "",
         problem=local.problem or (None if phase in state.BUSY else _failure(view, local)),
         trouble=local.trouble,
         profile_id=view.profile_id,
@@ -167,6 +167,12 @@ def _phase_of_search(view: SessionView) -> str:
     if view.control == "pause":
         return state.PAUSED
     return state.ENDING if view.control == "stop" or view.doing.startswith(_FINALS) else state.TUNING
+
+
+def _doing(view: SessionView) -> str:
+    """What the search does; a command that was given just now has told nothing yet."""
+    is_known = view.command is not None and view.command.kind == TUNE and view.doing != _PAUSED
+    return words(view.doing) if is_known else ""
 
 
 def _worker(view: SessionView, local: LocalWork) -> WorkerStanding:
