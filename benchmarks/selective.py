@@ -1,7 +1,8 @@
-"""What it brings to tune the hotspots alone: a third of the trials on the rows that make 80 % of the time, against all trials on all tasks.
+"""What it brings to tune the hotspots alone: a third of the trials on the hottest rows, against all trials on all tasks.
 
-``python benchmarks/selective.py`` writes ``results/selective.json``. Both sessions start from the same profile; in the end the untuned model and the
-two tuned ones run by turns in one process.
+``python benchmarks/selective.py`` writes ``results/selective.json``. All sessions start from the same profile; in the end the untuned model and the
+tuned ones run by turns in one process. The hotspots are ticked twice: those that make 80 % of the time, and 90 %; no kernel that is not ticked
+gets any faster, so the share of the time that is covered bounds the gain.
 """
 
 from __future__ import annotations
@@ -21,25 +22,29 @@ import workbench
 
 _MODELS = ("squeezenet", "resnet50")
 _TRIALS_A_TASK = 32
-_SHARE = 0.8
+_SHARES = {"hotspots_80": 0.8, "hotspots_90": 0.9}
 _ROUNDS = 15
 
 
 def tune(model: str, folder: str) -> dict[str, Any]:
-    """Profile once, then tune everything and the hotspots in sessions of their own; returns how many trials each took."""
-    everything, hotspots = Path(folder) / "all", Path(folder) / "hotspots"
+    """Profile once, then tune everything and the hotspots in sessions of their own; returns how many trials each took, and what it covers."""
+    everything = Path(folder) / "all"
     with workbench.open(model, target="cpu", session=everything) as session:
         tunable = [task for task in session.profile().tasks if not task.untunable]
-    shutil.copytree(everything, hotspots)
+    for name in _SHARES:
+        shutil.copytree(everything, Path(folder) / name)
     trials = _TRIALS_A_TASK * len(tunable)
-    seconds, ticked = {}, {}
-    for place, budget in ((everything, trials), (hotspots, trials // 3)):
-        with workbench.open(place) as session:
+    arms: dict[str, dict[str, Any]] = {}
+    for name in ("all", *_SHARES):
+        with workbench.open(Path(folder) / name) as session:
             profile = session.profile()
-            selection = profile.select(tasks=[task.task for task in tunable]) if place is everything else profile.select(share=_SHARE)
+            selection = profile.select(tasks=[task.task for task in tunable]) if name == "all" else profile.select(share=_SHARES[name])
+            budget = trials if name == "all" else trials // 3
             result = session.tune(selection, trials=budget, flat_after=None).result()
-        seconds[place.name], ticked[place.name] = result["seconds"], len(selection.tasks)
-    return {"trials": {"all": trials, "hotspots": trials // 3}, "seconds": seconds, "tasks": ticked}
+            ticked = {item.task for item in selection.tasks}
+            covered = sum(task.time_percent or 0.0 for task in profile.tasks if task.task in ticked) / 100
+        arms[name] = {"trials": budget, "tasks": len(ticked), "covered": covered, "seconds": result["seconds"]}
+    return arms
 
 
 def measure(folder: str) -> dict[str, Any]:
@@ -55,7 +60,7 @@ def measure(folder: str) -> dict[str, Any]:
     from workbench.records.target import TargetSpec  # noqa: PLC0415
     from workbench.session import SessionDirectory  # noqa: PLC0415
 
-    machines, names = [], ("untuned", "all", "hotspots")
+    machines, names = [], ("untuned", "all", *_SHARES)
     for name in names:
         directory = SessionDirectory.open(Path(folder) / ("all" if name == "untuned" else name))
         lowered = load(directory.program, trust=False)
@@ -104,8 +109,9 @@ def main() -> None:
             searched = tune(model, folder)
             times_us = run_child([__file__, "measure", folder])
         del times_us["wall_s"]
-        before, full, part = (times_us[name]["median"] for name in ("untuned", "all", "hotspots"))
-        figures[model] = {**searched, "times_us": times_us, "share_of_the_gain": (before - part) / (before - full) if before > full else math.nan}
+        before, full = (times_us[name]["median"] for name in ("untuned", "all"))
+        gains = {name: (before - times_us[name]["median"]) / (before - full) if before > full else math.nan for name in _SHARES}
+        figures[model] = {"arms": searched, "times_us": times_us, "share_of_the_gain": gains}
         sys.stderr.write(f"{model}: {json.dumps(figures[model])}\n")
     write("selective", figures, "python benchmarks/selective.py")
 

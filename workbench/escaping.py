@@ -56,6 +56,14 @@ def plain(text: str, limit: int = 60, *, ascii_only: bool = False) -> str:
     return "".join(head) + ellipsis + "".join(reversed(tail))
 
 
+def plain_value(value: object, limit: int = 60) -> str:
+    """Any value for a message, as Python writes it: one line of at most `limit` columns."""
+    try:
+        return plain(repr(value), limit)
+    except Exception:  # noqa: BLE001 - a number of thousands of digits has no text, and whose class it is may raise anything
+        return plain(f"a value of type {type(value).__name__}", limit)
+
+
 def html(text: str, limit: int = 60) -> str:
     """The same as `plain`, safe inside an element or a quoted attribute of a page."""
     return _html.escape(plain(text, limit), quote=True)

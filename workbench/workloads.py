@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -163,6 +164,9 @@ def load_function(reference: str) -> Workload:
 def load_schedule(reference: str) -> Callable[..., Any]:
     """Import a schedule function given as ``module:function``, from where `load_function` looks.
 
+    The function is called with a ``tvm.s_tir.Schedule`` of each kernel that is searched. It schedules in place, or returns one schedule or a list
+    of several; its ``sample_*`` calls are the decisions that the search makes.
+
     This runs the module's code: only call it for a module that the user trusts.
 
     Raises:
@@ -173,7 +177,8 @@ def load_schedule(reference: str) -> Callable[..., Any]:
     function = getattr(module, function_name, None)
     if not callable(function):
         raise ModelError(
-            f"The module {plain(module_name)} has no function {plain(function_name)}.", "Give the name of a function that takes a Schedule."
+            f"The module {plain(module_name)} has no function {plain(function_name)}.",
+            "Give the name of a function that takes a tvm.s_tir.Schedule; workbench tune --help shows one.",
         )
     return cast("Callable[..., Any]", function)
 
@@ -209,7 +214,17 @@ def _import(name: str) -> ModuleType:
             raise ModelError(f"The module {plain(name)} needs a module that is missing: {plain(str(error.name))}.", "Install it.") from error
         except (Exception, SystemExit) as error:  # the user's module may raise anything, and a script may end the process
             reason = plain(f"{type(error).__name__}: {error}", 300)
-            raise ModelError(f"The module {plain(name)} cannot be imported: {reason}", "Run it alone in Python to see where.") from error
+            place = own_line(error, name)
+            where = f" ({place})" if place else ""
+            raise ModelError(f"The module {plain(name)} cannot be imported{where}: {reason}", "Run it alone in Python to see where.") from error
+
+
+def own_line(error: BaseException, module: str) -> str:
+    """Where in a module of the user's own an error came up, as ``/home/me/mine.py, line 7``; empty if it came up elsewhere."""
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        return f"{plain(error.filename, 120)}, line {error.lineno}"
+    own = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_globals.get("__name__") == module]
+    return f"{plain(own[-1][0].f_code.co_filename, 120)}, line {own[-1][1]}" if own else ""
 
 
 @contextmanager

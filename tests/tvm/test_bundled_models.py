@@ -41,7 +41,7 @@ def profile_of(lab: Any, lowered: Lowered) -> Profile:
         kernels=kernels_of(lab, lowered),
         calls=lowered.calls,
         measurement=Measurement(calls=(), runtime=None, builtins=(), total=None, hook_us=0.0, threads=0, unmeasured="not run"),
-        builtin_origins=lowered.view_origins,
+        builtin_origins=lowered.builtin_origins,
         notes=(),
     )
 
@@ -59,7 +59,7 @@ def test_a_bundled_network_is_linked_from_end_to_end(name: str, onnx_lab: Any) -
     profile = profile_of(onnx_lab, lowered)
     nodes = {(item.op_type, item.name) for item in model.graph.node}
     linked = [(origin.op, origin.name) for row in profile.kernel_rows for origin in row.origins]
-    views = {(origin.op, origin.name) for origin in lowered.view_origins}
+    views = {(origin.op, origin.name) for origin in lowered.builtin_origins}
     eliminated = {(origin.op, origin.name) for origin in lowered.eliminated}
     assert all(row.origins and row.task for row in profile.kernel_rows)
     assert set(linked) | views | eliminated == nodes

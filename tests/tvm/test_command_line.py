@@ -67,7 +67,7 @@ def test_a_profile_as_json_is_exactly_what_is_promised(call: Callable[..., Answe
     assert (values["model"], values["engine"], values["target"], values["measured"], values["threads"]) == ("net", "relax", "cpu", True, 1)
     assert answer.stderr.splitlines()[-1] == "session: workbench-sessions/net-cpu"
     tasks = json.loads(call("tasks", "--json", "-").stdout)["tasks"]
-    assert tasks == [{**task, "state": None, "best_us": None, "trials": 0} for task in values["tasks"]]
+    assert tasks == [{**task, "state": None, "best_us": None, "other_conditions": None, "trials": 0} for task in values["tasks"]]
     assert call("select", "--top", "1").returncode == 0
     quiet = call("profile", "net.onnx", "--target", "cpu", "--repeat", "2", "-q")
     assert (quiet.returncode, quiet.stderr) == (0, "")

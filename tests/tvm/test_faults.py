@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 import workbench
+from tests.medium import Medium, mounted
 from workbench.errors import EnvironmentFault, WorkerDied
 from workbench.session import SessionDirectory, is_session
 
@@ -42,17 +43,10 @@ def call(tmp_path: Path) -> Callable[..., Answer]:
 
 
 @pytest.fixture
-def small_medium(tmp_path: Path) -> Iterator[Path]:
-    """Two megabytes that can be filled or made read-only; only root may mount it."""
-    path = tmp_path / "medium"
-    path.mkdir()
-    if shutil.which("mount") is None:
-        pytest.skip("there is no mount program here")
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(path)], capture_output=True, text=True, check=False)  # noqa: S607
-    if done.returncode:
-        pytest.skip(f"a file system cannot be mounted here: {done.stderr.strip()}")
-    yield path
-    subprocess.run(["umount", "--lazy", str(path)], check=True, capture_output=True)  # noqa: S607
+def small_medium(tmp_path: Path) -> Iterator[Medium]:
+    """Two megabytes that can be filled or made read-only."""
+    with mounted(tmp_path / "medium", megabytes=2) as medium:
+        yield medium
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
@@ -182,35 +176,53 @@ def test_a_tvm_that_cannot_be_loaded_is_one_sentence_that_names_the_doctor(
         assert "Fatal Python error: Segmentation fault" in full  # from the log, which is gone with the session
 
 
-def test_a_full_disk_is_one_sentence_and_leaves_nothing_or_the_old_profile(small_medium: Path, call: Callable[..., Answer]) -> None:
-    place = str(small_medium / "s")
+def test_a_pipe_in_the_place_of_a_file_of_the_session_is_one_sentence(call: Callable[..., Answer], tmp_path: Path) -> None:
+    assert call(*MATMUL, "--repeat", "2", "-q").returncode == 0
+    assert call("select", "--top", "1", "--session", "s", "-q").returncode == 0
+    names = ["session.sqlite", "session.sqlite-journal", "worker.lock", "worker.log"]
+    names += ["program/calls.json", "program/params.bin", "records/database_tuning_record.json"]
+    for name in names:
+        copy = tmp_path / name.replace("/", "-")
+        shutil.copytree(tmp_path / "s", copy)
+        (copy / name).parent.mkdir(exist_ok=True)
+        (copy / name).unlink(missing_ok=True)
+        os.mkfifo(copy / name)
+        answer = call("tune", "--trials", "1", "--session", str(copy), "-q")
+        assert answer.returncode in (2, 3), (name, answer.stderr)
+        assert Path(name).name in said(answer) or "program" in said(answer), name
+    again = call("profile", str(tmp_path / "program-params.bin"), "--repeat", "2", "-q")  # which replaces the program
+    assert again.returncode == 0, again.stderr
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing_or_the_old_profile(small_medium: Medium, call: Callable[..., Answer]) -> None:
+    place = str(small_medium.path / "s")
     arguments = ["profile", "matmul", "--repeat", "2", "--session", place, "--args"]
     assert call(*arguments, "[16, 16, 16]").returncode == 0
     before = call("tasks", "--session", place, "--json", "-").stdout
-    with (small_medium / "ballast").open("wb", buffering=0) as file:
-        left = os.statvfs(small_medium)
+    with (small_medium.path / "ballast").open("wb", buffering=0) as file:
+        left = os.statvfs(small_medium.path)
         file.write(bytes(left.f_bavail * left.f_frsize - 60_000))
-    answer = call(*arguments, "[32, 32, 32]")
+    answer = call(*arguments, "[16, 16, 16]", "--seed", "1")
     assert answer.returncode == 3, answer.stderr
     assert "--session DIR" in said(answer) or "free space" in said(answer)
     assert call("tasks", "--session", place, "--json", "-").stdout == before
     shutil.rmtree(place)
     for size in (400_000, 250_000, 100_000):  # full in the worker, or in the front already
-        with (small_medium / "ballast").open("wb", buffering=0) as file:
+        with (small_medium.path / "ballast").open("wb", buffering=0) as file:
             file.write(bytes(2 * 2**20 - size))
-        fresh = call("profile", "matmul", "--args", "[256, 256, 256]", "--session", str(small_medium / "other" / "s"))
+        fresh = call("profile", "matmul", "--args", "[256, 256, 256]", "--session", str(small_medium.path / "other" / "s"))
         assert fresh.returncode == 3, fresh.stderr
         said(fresh)
-        assert not (small_medium / "other").exists()
+        assert not (small_medium.path / "other").exists()
 
 
-def test_a_read_only_session_can_be_read_and_not_profiled(small_medium: Path, call: Callable[..., Answer]) -> None:
-    place = str(small_medium / "s")
+def test_a_read_only_session_can_be_read_and_not_profiled(small_medium: Medium, call: Callable[..., Answer]) -> None:
+    place = str(small_medium.path / "s")
     assert call("profile", "matmul", "--args", "[16, 16, 16]", "--repeat", "2", "--session", place).returncode == 0
     before = call("tasks", "--session", place, "--json", "-").stdout
-    subprocess.run(["mount", "-o", "remount,ro", str(small_medium)], check=True, capture_output=True)  # noqa: S607
+    small_medium.make_read_only()
     assert call("tasks", "--session", place, "--json", "-").stdout == before
-    for arguments in (["profile", "matmul"], ["select", "--top", "1"], ["profile", place]):
+    for arguments in (["profile", "matmul", "--args", "[16, 16, 16]"], ["select", "--top", "1"], ["profile", place]):
         answer = call(*arguments, *([] if place in arguments else ["--session", place]))
         assert answer.returncode == 3, answer.stderr
         said(answer)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 import tvm
-from onnx import TensorProto, helper
+from onnx import TensorProto
 from tvm import relax
 
+from tests.tvm.networks import chain, node, small_network
 from workbench.engines.relax import rewriting
 from workbench.engines.relax.build import build, unbound_kernels, with_default_schedules
 from workbench.engines.relax.kernels import describe_kernels
@@ -45,10 +45,6 @@ def test_a_module_that_branches_or_has_no_main_is_refused() -> None:
         check_straight_line(tvm.IRModule({}))
 
 
-def node(op: str, inputs: list[str], outputs: list[str], **attributes: Any) -> onnx.NodeProto:
-    return helper.make_node(op, inputs, outputs, name=f"{outputs[0]}_node", **attributes)
-
-
 def test_a_step_that_fails_is_named() -> None:
     program = Program(module=tvm.IRModule({}), origins=OriginTable())
     with pytest.raises(ModelError, match="no function main"):
@@ -77,16 +73,6 @@ def test_the_steps_are_told_and_recorded_in_their_order(onnx_lab: Any) -> None:
     assert told[-1] == "lift_parameters"
 
 
-def chain(lab: Any, length: int) -> onnx.ModelProto:
-    random_weights = np.random.default_rng(0)
-    names = [f"w{index}" for index in range(length)]
-    nodes, value = [], "x"
-    for index, name in enumerate(names):
-        nodes += [node("MatMul", [value, name], [f"m{index}"]), node("Relu", [f"m{index}"], [f"r{index}"])]
-        value = f"r{index}"
-    return lab.model(nodes, {"x": (1, 8)}, [value], {name: random_weights.standard_normal((8, 8)).astype(np.float32) for name in names})
-
-
 def test_the_work_of_lowering_grows_with_the_length_of_the_model(onnx_lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     visited = [0]
     substitute = rewriting.substitute
@@ -105,31 +91,6 @@ def test_the_work_of_lowering_grows_with_the_length_of_the_model(onnx_lab: Any, 
         assert len({call.kernel for call in lowered.calls}) == 1
         assert len(lowered.parameters) == length
     assert counts[2] - counts[1] == 2 * (counts[1] - counts[0])
-
-
-def small_network(lab: Any) -> onnx.ModelProto:
-    generator = np.random.default_rng(0)
-    nodes = [
-        node("Conv", ["x", "w", "b"], ["c"], pads=[1] * 4),
-        node("Relu", ["c"], ["r"]),
-        node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
-        node("Conv", ["p", "d"], ["e"], pads=[1] * 4, group=8),
-        node("GlobalAveragePool", ["e"], ["g"]),
-        node("Flatten", ["g"], ["f"]),
-        node("MatMul", ["f", "m"], ["l"]),
-        node("Softmax", ["l"], ["s"], axis=1),
-        node("ReduceMax", ["s"], ["y"], axes=[1]),
-        node("Transpose", ["p"], ["t"], perm=[0, 2, 3, 1]),
-        node("LayerNormalization", ["s", "n", "n"], ["v"]),
-        node("TopK", ["s", "k"], ["top", "at"]),
-        node("CumSum", ["s", "axis"], ["sums"]),
-        node("Concat", ["p", "p"], ["pp"], axis=1),
-        node("ArgMax", ["s"], ["am"], axis=1),
-    ]
-    floats = {"w": (8, 3, 3, 3), "b": (8,), "d": (8, 1, 3, 3), "m": (8, 16), "n": (16,)}
-    values: dict[str, Array] = {name: generator.standard_normal(shape).astype(np.float32) for name, shape in floats.items()}
-    values.update(k=np.array([3]), axis=np.array(1))
-    return lab.model(nodes, {"x": (1, 3, 8, 8)}, ["y", "t", "v", "top", "at", "sums", "pp", "am"], values)
 
 
 def test_every_kernel_gets_a_schedule_on_a_gpu_and_the_source_can_be_read_without_one(onnx_lab: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, defs, helper, numpy_helper
 
+from tests.tvm.networks import node, with_external_weight
 from workbench.engines.relax.inputs import random_inputs
 from workbench.engines.relax.onnx import import_onnx, reading
 from workbench.engines.relax.onnx.reading import name_nodes
@@ -19,10 +19,6 @@ from workbench.engines.relax.rewriting import bindings_of
 Array = np.ndarray[Any, Any]
 NEWEST = defs.onnx_opset_version()
 ONES = np.ones(2, np.float32)
-
-
-def node(op: str, inputs: list[str], outputs: list[str], **attributes: Any) -> onnx.NodeProto:
-    return helper.make_node(op, inputs, outputs, name=f"{outputs[0]}_node", **attributes)
 
 
 def assert_right(lab: Any, model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]] | None = None, *, tolerance: float = 1e-4) -> Any:
@@ -278,17 +274,9 @@ def test_names_of_values_may_look_like_our_own(onnx_lab: Any) -> None:
     assert [origin.name for origin in lowered.calls[0].origins] == ["lv", "<script>\n'\"\x1b[31m", "o1_"]
 
 
-def _with_external_weight(lab: Any, location: str) -> Path:
-    model = lab.model([node("Add", ["x", "w"], ["y"])], {"x": (4,)}, ["y"])
-    weight = model.graph.initializer.add(name="w", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
-    weight.external_data.add(key="location", value=location)
-    path: Path = lab.save(model)
-    return path
-
-
 def test_external_data_beside_the_model_are_read(onnx_lab: Any) -> None:
     onnx_lab.folder.joinpath("weights.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
-    program = import_onnx(_with_external_weight(onnx_lab, "weights.bin"), {})
+    program = import_onnx(with_external_weight(onnx_lab, "weights.bin"), {})
     assert "add" in str(next(bindings_of(program.module["main"])).value)
 
 

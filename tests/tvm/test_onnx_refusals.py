@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,15 +11,12 @@ import pytest
 from onnx import TensorProto, defs, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from tests.tvm.networks import node, with_external_weight
 from workbench.engines.relax.inputs import random_inputs
 from workbench.engines.relax.onnx import import_onnx
 from workbench.errors import ModelError
 
 NEWEST = defs.onnx_opset_version()
-
-
-def node(op: str, inputs: list[str], outputs: list[str], **attributes: Any) -> onnx.NodeProto:
-    return helper.make_node(op, inputs, outputs, name=f"{outputs[0]}_node", **attributes)
 
 
 @pytest.mark.parametrize(
@@ -218,19 +214,11 @@ def test_values_that_nobody_computes_are_named(inputs: list[str], outputs: list[
         onnx_lab.program(onnx_lab.model([node("Add", inputs, ["y"])], {"x": (2,)}, outputs))
 
 
-def _with_external_weight(lab: Any, location: str) -> Path:
-    model = lab.model([node("Add", ["x", "w"], ["y"])], {"x": (4,)}, ["y"])
-    weight = model.graph.initializer.add(name="w", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
-    weight.external_data.add(key="location", value=location)
-    path: Path = lab.save(model)
-    return path
-
-
 @pytest.mark.parametrize("location", ["missing.bin", "../outside.bin", "/etc/passwd", "link.bin", "short.bin"])
 def test_external_data_that_are_missing_or_elsewhere_are_refused(location: str, onnx_lab: Any) -> None:
     onnx_lab.folder.joinpath("short.bin").write_bytes(b"\0" * 8)
     onnx_lab.folder.joinpath("link.bin").symlink_to("/etc/passwd")
-    path = _with_external_weight(onnx_lab, location)
+    path = with_external_weight(onnx_lab, location)
     with pytest.raises(ModelError, match=r"external data cannot be read|weight w is damaged"):
         import_onnx(path, {})
 

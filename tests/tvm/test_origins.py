@@ -10,16 +10,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from tests.tvm.networks import node
 from workbench.engines.relax.lowering import Lowered
 from workbench.records.origin import Origin
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 NO_OPERATIONS = {"Identity", "Dropout"}
-
-
-def node(op: str, inputs: list[str], outputs: list[str], **attributes: Any) -> onnx.NodeProto:
-    return helper.make_node(op, inputs, outputs, name=f"{outputs[0]}_node", **attributes)
 
 
 def names(origins: Iterable[Origin]) -> list[str]:
@@ -68,7 +65,7 @@ def assert_exact(model: onnx.ModelProto, lowered: Lowered, lab: Any, *, fused: b
     nodes = {item.name: item for item in model.graph.node}
     order = {name: position for position, name in enumerate(nodes)}
     called = rows(lowered)
-    views, eliminated = set(names(lowered.view_origins)), set(names(lowered.eliminated))
+    views, eliminated = set(names(lowered.builtin_origins)), set(names(lowered.eliminated))
     assert {*views, *eliminated, *(name for row in called for name in row)} == set(nodes)
     assert not eliminated & (views | {name for row in called for name in row})
     assert {name for name in eliminated & live_nodes(model) if nodes[name].op_type not in NO_OPERATIONS} == set()
@@ -368,7 +365,7 @@ def test_the_links_are_exact_for(case: str, onnx_lab: Any) -> None:
     model = onnx_lab.model(nodes, {"x": (1, 4, 6, 6)}, outputs, weights)
     lowered = onnx_lab.lower(model)
     assert [sorted(row) for row in rows(lowered)] == [sorted(f"{name}_node" for name in row) for row in calls]
-    assert names(lowered.view_origins) == [f"{name}_node" for name in views]
+    assert names(lowered.builtin_origins) == [f"{name}_node" for name in views]
     assert names(lowered.eliminated) == [f"{name}_node" for name in eliminated]
     assert_exact(model, lowered, onnx_lab, fused=True)
     assert_exact(model, onnx_lab.lower(model, fusion=False), onnx_lab, fused=False)

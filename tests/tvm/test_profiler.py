@@ -12,6 +12,7 @@ import pytest
 import tvm
 from onnx import TensorProto, helper
 
+from tests.tvm.networks import node
 from workbench.engines.relax import hook_cost
 from workbench.engines.relax.build import build
 from workbench.engines.relax.engine import RelaxEngine
@@ -25,10 +26,6 @@ from workbench.models import resolve_model
 from workbench.records.profile import Measurement
 
 Array = np.ndarray[Any, Any]
-
-
-def node(op: str, inputs: list[str], outputs: list[str], **attributes: Any) -> onnx.NodeProto:
-    return helper.make_node(op, inputs, outputs, name=f"{outputs[0]}_node", **attributes)
 
 
 def chain(lab: Any, length: int = 4) -> onnx.ModelProto:

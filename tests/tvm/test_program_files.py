@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 import tvm
-from onnx import helper
 
+from tests.tvm.networks import chain, node, small_network
 from workbench.engines.relax import program_files
 from workbench.engines.relax.lowering import Lowered
 from workbench.errors import SessionError
@@ -24,49 +23,10 @@ from workbench.errors import SessionError
 Array = np.ndarray[Any, Any]
 
 
-def node(op: str, inputs: list[str], outputs: list[str], **attributes: Any) -> onnx.NodeProto:
-    return helper.make_node(op, inputs, outputs, name=f"{outputs[0]}_node", **attributes)
-
-
-def chain(lab: Any, length: int) -> onnx.ModelProto:
-    random_weights = np.random.default_rng(0)
-    names = [f"w{index}" for index in range(length)]
-    nodes, value = [], "x"
-    for index, name in enumerate(names):
-        nodes += [node("MatMul", [value, name], [f"m{index}"]), node("Relu", [f"m{index}"], [f"r{index}"])]
-        value = f"r{index}"
-    return lab.model(nodes, {"x": (1, 8)}, [value], {name: random_weights.standard_normal((8, 8)).astype(np.float32) for name in names})
-
-
-def small_network(lab: Any) -> onnx.ModelProto:
-    generator = np.random.default_rng(0)
-    nodes = [
-        node("Conv", ["x", "w", "b"], ["c"], pads=[1] * 4),
-        node("Relu", ["c"], ["r"]),
-        node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
-        node("Conv", ["p", "d"], ["e"], pads=[1] * 4, group=8),
-        node("GlobalAveragePool", ["e"], ["g"]),
-        node("Flatten", ["g"], ["f"]),
-        node("MatMul", ["f", "m"], ["l"]),
-        node("Softmax", ["l"], ["s"], axis=1),
-        node("ReduceMax", ["s"], ["y"], axes=[1]),
-        node("Transpose", ["p"], ["t"], perm=[0, 2, 3, 1]),
-        node("LayerNormalization", ["s", "n", "n"], ["v"]),
-        node("TopK", ["s", "k"], ["top", "at"]),
-        node("CumSum", ["s", "axis"], ["sums"]),
-        node("Concat", ["p", "p"], ["pp"], axis=1),
-        node("ArgMax", ["s"], ["am"], axis=1),
-    ]
-    floats = {"w": (8, 3, 3, 3), "b": (8,), "d": (8, 1, 3, 3), "m": (8, 16), "n": (16,)}
-    values: dict[str, Array] = {name: generator.standard_normal(shape).astype(np.float32) for name, shape in floats.items()}
-    values.update(k=np.array([3]), axis=np.array(1))
-    return lab.model(nodes, {"x": (1, 3, 8, 8)}, ["y", "t", "v", "top", "at", "sums", "pp", "am"], values)
-
-
 def same_program(one: Lowered, other: Lowered) -> bool:
     tvm.ir.assert_structural_equal(one.module, other.module)
     parameters = all(np.array_equal(left.numpy(), right.numpy()) for left, right in zip(one.parameters, other.parameters, strict=True))
-    fields = ("calls", "view_origins", "eliminated", "input_count", "steps")
+    fields = ("calls", "builtin_origins", "eliminated", "input_count", "steps")
     mappings = dict(one.ops) == dict(other.ops) and dict(one.result_counts) == dict(other.result_counts)
     return parameters and mappings and all(getattr(one, name) == getattr(other, name) for name in fields)
 
@@ -78,6 +38,15 @@ def test_a_program_comes_back_from_the_disk_as_it_was(onnx_lab: Any, tmp_path: P
     assert same_program(lowered, loaded)
     for value, expected in zip(onnx_lab.run(loaded), onnx_lab.run(lowered), strict=True):
         np.testing.assert_array_equal(value, expected)
+
+
+def test_a_program_of_an_older_session_is_read(onnx_lab: Any, tmp_path: Path) -> None:
+    lowered = onnx_lab.lower(small_network(onnx_lab))
+    assert lowered.builtin_origins
+    program_files.save(lowered, tmp_path / "program")
+    calls = tmp_path / "program" / "calls.json"
+    calls.write_text(calls.read_text().replace('"builtin_origins"', '"view_origins"'))
+    assert same_program(program_files.load(tmp_path / "program"), lowered)
 
 
 def test_saving_again_replaces_the_program_and_leaves_nothing_else(onnx_lab: Any, tmp_path: Path) -> None:

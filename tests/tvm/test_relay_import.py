@@ -277,13 +277,37 @@ def test_all_unknown_operators_are_listed_with_their_places() -> None:
         ("strided_slice(%x, begin=[2], end=[1])", "without any element"),
         ("tile(%x, reps=[1000000, 1000000])", "GiB"),
         ('zeros(shape=[99999999, 99999999], dtype="float32")', "GiB"),
-        ("nn.relu(%x, %y, axis=[[1], None]) /* ty=Tensor[(2, 3), float32] */.0", "no tuple"),
+        ("stop_fusion(%x, compiler=[[1], None]) /* ty=Tensor[(2, 3), float32] */.0", "no tuple"),
     ],
 )
 def test_a_wrong_call_is_refused_with_its_place_and_operator(body: str, what: str) -> None:
     message = failure_of(function(body))
     assert what in message, message
     assert "line" in message
+
+
+@pytest.mark.parametrize(
+    ("call", "what", "remedy"),
+    [
+        ("nn.softmax(%x, axes=1)", "line 3, column 3: nn.softmax has no attribute axes", "Did you mean axis?"),
+        ("nn.max_pool2d(%x, pool_sizes=[2, 2])", "no attribute pool_sizes", "Did you mean pool_size?"),
+        ("nn.max_pool2d(%x, pool_size=[2, 2], stride=[2, 2])", "no attribute stride", "Did you mean strides"),
+        ("sum(%x, axis=1, keepdim=True)", "no attribute keepdim", "Did you mean keepdims?"),
+        ("nn.dropout(%x, zzzz=3)", "no attribute zzzz", "Its attributes are rate."),
+        ("nn.relu(%x, alpha=1f)", "nn.relu has no attribute alpha", "It has none: leave it out."),
+        ("nn.softmax(%x, axis=0, axis=1)", "the attribute axis stands twice", ""),
+    ],
+)
+def test_an_attribute_that_its_operator_does_not_have_is_refused_with_the_nearest_one(call: str, what: str, remedy: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        import_relay(function(f"%0 = nn.relu(%y);\n  {call}"))
+    assert what in caught.value.message
+    assert remedy in caught.value.remedy
+
+
+def test_an_attribute_is_looked_for_in_functions_that_are_never_called_too() -> None:
+    text = "def @other(%p: Tensor[(2), float32]) { nn.softmax(%p, exis=0) }\ndef @main(%x: Tensor[(2), float32]) { nn.relu(%x) }"
+    assert "nn.softmax has no attribute exis" in failure_of(text)
 
 
 def test_recursion_and_explosive_inlining_are_refused() -> None:

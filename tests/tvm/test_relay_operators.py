@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import erf
 from typing import Any
 
@@ -12,7 +13,9 @@ import tvm
 from numpy.typing import NDArray
 from tvm import relax
 
-from workbench.engines.relax.relay import import_relay
+from workbench.engines.relax.relay import attributes, import_relay, registry
+from workbench.engines.relax.relay.attributes import attributes_of
+from workbench.engines.relax.relay.operation import Operation, Value
 from workbench.engines.relax.relay.registry import CONVERTERS
 
 Array = NDArray[Any]
@@ -482,6 +485,37 @@ def test_every_case_gives_what_numpy_gives(cases: list[Case]) -> None:
         elif output.shape != expected.shape or not np.allclose(output, expected, rtol=2e-4, atol=2e-5):
             wrong.append(f"{expression}: {output.shape} and {expected.shape}, {output.ravel()[:4]} and {expected.ravel()[:4]}")
     assert not wrong, "\n".join(wrong)
+
+
+class Asked(dict[str, Any]):
+    """Attributes that note which ones they are asked for."""
+
+    def __init__(self, values: Mapping[str, Any], names: set[str]) -> None:
+        super().__init__(values)
+        self.names = names
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.names.add(name)
+        return super().get(name, default)
+
+
+def test_every_attribute_that_a_converter_asks_for_is_one_that_its_operator_can_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, set[str]] = {}
+    convert = registry.convert
+
+    def noting(operation: Operation) -> Value:
+        names = asked.setdefault(operation.operator, set())
+        return convert(replace(operation, attributes=Asked(operation.attributes, names)))
+
+    monkeypatch.setattr(registry, "convert", noting)
+    for cases in (NN, MATH, SHAPE):
+        import_relay(text_of(cases))
+    strange = {operator: names - attributes_of(operator) for operator, names in asked.items() if names - attributes_of(operator)}
+    assert strange == {"nn.batch_matmul": {"units"}}  # which shares the code of an operator that has it
+
+
+def test_the_attributes_are_those_of_operators_that_can_be_converted() -> None:
+    assert {operator for operator in attributes._ATTRIBUTES if operator not in CONVERTERS} == set()  # noqa: SLF001 - the table itself
 
 
 def test_almost_every_operator_has_a_case() -> None:

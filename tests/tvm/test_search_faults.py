@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 import workbench
+from tests.medium import Medium, mounted
 from workbench.api import Search
 from workbench.errors import EnvironmentFault, TargetError, WorkerDied
 from workbench.records.trial import BUILD_ERROR, OK, RUN_ERROR, MeasureOptions
@@ -126,33 +127,22 @@ def test_a_killed_worker_loses_what_is_in_flight_at_most_and_the_search_resumes(
 
 
 @pytest.fixture
-def small_medium(tmp_path: Path) -> Iterator[Path]:
-    """Some megabytes that can be filled or made read-only; only root may mount it."""
-    path = tmp_path / "medium"
-    path.mkdir()
-    if shutil.which("mount") is None:
-        pytest.skip("there is no mount program here")
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(path)], capture_output=True, text=True, check=False)  # noqa: S607
-    if done.returncode:
-        pytest.skip(f"a file system cannot be mounted here: {done.stderr.strip()}")
-    yield path
-    subprocess.run(["umount", "--lazy", str(path)], check=True, capture_output=True)  # noqa: S607
+def small_medium(tmp_path: Path) -> Iterator[Medium]:
+    """Some megabytes that can be filled or made read-only."""
+    with mounted(tmp_path / "medium", megabytes=6) as medium:
+        yield medium
 
 
 def opened_on(medium: Path) -> Any:
     return workbench.open("matmul", args=[64, 64, 64], target="cpu", threads=2, repeat=1, session=medium / "s")
 
 
-def test_a_full_disk_stops_the_search_with_a_message_and_what_was_measured_stays(small_medium: Path) -> None:
-    with opened_on(small_medium) as session:
+def test_a_full_disk_stops_the_search_with_a_message_and_what_was_measured_stays(small_medium: Medium) -> None:
+    with opened_on(small_medium.path) as session:
         session.profile().select(top=1)
         search = session.tune(trials=10_000, measure=QUICK, flat_after=None)
         wait_until(lambda: counted(search) > 4)
-        filler = small_medium / "filler"
-        with contextlib.suppress(OSError), filler.open("wb") as file:
-            while True:
-                file.write(b"x" * 65536)
-                file.flush()
+        filler = small_medium.fill()
         with pytest.raises(EnvironmentFault, match=r"full|No space"):
             search.wait(HANG_S)
         filler.unlink()
@@ -162,12 +152,12 @@ def test_a_full_disk_stops_the_search_with_a_message_and_what_was_measured_stays
         assert progress.trials == reached + 4
 
 
-def test_a_read_only_session_is_not_searched_but_can_be_read(small_medium: Path) -> None:
-    with opened_on(small_medium) as session:
+def test_a_read_only_session_is_not_searched_but_can_be_read(small_medium: Medium) -> None:
+    with opened_on(small_medium.path) as session:
         session.profile().select(top=1)
         [progress] = session.tune(trials=4, measure=QUICK).wait(HANG_S)
-    subprocess.run(["mount", "-o", "remount,ro", str(small_medium)], check=True, capture_output=True)  # noqa: S607
-    with workbench.open(small_medium / "s") as session:
+    small_medium.make_read_only()
+    with workbench.open(small_medium.path / "s") as session:
         with pytest.raises(EnvironmentFault, match=r"cannot be written|read-only"):
             session.tune(trials=8, measure=QUICK, resume=True).wait(HANG_S)
         with session.directory.store() as store:

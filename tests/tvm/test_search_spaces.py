@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+import textwrap
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +16,16 @@ from tvm import te, topi
 from tvm.s_tir import meta_schedule
 from tvm.target import codegen
 
-from workbench.engines.relax import space
+from workbench.cli.tune import _SCHEDULE_FUNCTION
+from workbench.engines.relax import bundled_workloads, space
 from workbench.engines.relax.build import unbound_kernels
 from workbench.engines.relax.search.task_search import RelaxTaskSearch
 from workbench.engines.relax.search_spaces import SearchSpace, make_space, space_names, user_space
 from workbench.engines.relax.space import design_size, space_size, tilings
 from workbench.engines.relax.targets import resolve_target, to_tvm
-from workbench.errors import TargetError
+from workbench.errors import ModelError, TargetError
+from workbench.records.tuning import SPACES
+from workbench.workloads import load_schedule
 
 INT8 = ("uint8", "int8", "int32")
 DOT_PRODUCT = "vpdpbusd"
@@ -85,6 +91,11 @@ def test_an_unknown_space_is_refused_with_the_names_that_there_are() -> None:
         with pytest.raises(TargetError, match=f"no search space '{name}' for cuda") as caught:
             make_space(name, target)
         assert caught.value.remedy == f"Give {known}."
+
+
+def test_every_space_that_a_target_offers_is_one_that_users_are_told_of() -> None:
+    offered = {name for target in (cpu(), cpu("cascadelake"), cuda("sm_61"), cuda("sm_90")) for name in space_names(target)}
+    assert offered == set(SPACES)
 
 
 def test_a_kind_without_rules_is_refused() -> None:
@@ -267,5 +278,70 @@ def test_what_a_function_of_the_user_raises_comes_out() -> None:
         raise KeyError("mine")
 
     target = cpu()
+    search_space = user_space(fails, target)
+    assert search_space.failure is None
     with pytest.raises(KeyError, match="mine"):
-        sketches(user_space(fails, target), matmul(), target)
+        sketches(search_space, matmul(), target)
+    assert search_space.failure is not None
+    line = fails.__code__.co_firstlineno + 1
+    assert search_space.failure.message == f"The schedule function fails failed in {__file__}, line {line}: KeyError: 'mine'."
+
+
+def write_function(folder: Path, body: str) -> Callable[[Any], Any]:
+    """A schedule function in a file of the user's own, with a helper in another one."""
+    (folder / "user_helper.py").write_text("def block(sch):\n    return sch.get_sblock('no_such_block')\n")
+    (folder / "user_schedule.py").write_text(f"import user_helper\n\n\ndef tile(sch):\n    # the second line\n{textwrap.indent(body, '    ')}\n")
+    function: Callable[[Any], Any] = load_schedule("user_schedule:tile")
+    return function
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("sch.get_sblock('no_such_block')", "line 6: ScheduleError: .*no_such_block"),
+        ("user_helper.block(sch)", "line 6: ScheduleError: .*no_such_block"),
+        ("x = 3\nreturn sch.no_such_method(x)", "line 7: AttributeError: .*no_such_method"),
+        ("raise SystemExit(3)", "line 6: SystemExit: 3"),
+        ("assert False", "line 6: AssertionError"),
+    ],
+)
+def test_an_error_of_the_users_function_names_the_line_in_the_users_file(
+    body: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+    try:
+        function, module = write_function(tmp_path, body), matmul()
+        with pytest.raises(ModelError, match=rf"schedule function tile failed in .*/user_schedule\.py, {words}") as caught:
+            RelaxTaskSearch(module["main"], cpu(), lambda: user_space(function, cpu()), seed=0)
+        assert len(str(caught.value)) < 700
+        assert str(caught.value).isprintable()
+        assert 'user_schedule.py", line ' in "".join(traceback.format_exception(caught.value))
+    finally:
+        for name in set(sys.modules) - before:
+            if name.startswith("user_"):
+                del sys.modules[name]
+
+
+@pytest.mark.parametrize("result", [3, "schedule", [None], (1,)])
+def test_a_function_that_returns_no_schedule_is_refused_with_what_it_may_return(result: Any) -> None:
+    def strange(schedule: Any) -> Any:
+        return result
+
+    with pytest.raises(ModelError, match=r"schedule function strange returned a (int|str|NoneType)") as caught:
+        RelaxTaskSearch(matmul()["main"], cpu(), lambda: user_space(strange, cpu()), seed=0)
+    assert caught.value.remedy == "Let it return nothing, a tvm.s_tir.Schedule, or a list of them."
+
+
+def test_the_example_of_the_help_is_a_space_of_tilings() -> None:
+    example = "".join(line for line in _SCHEDULE_FUNCTION.splitlines(keepends=True) if line.startswith("    "))
+    names: dict[str, Any] = {}
+    exec(textwrap.dedent(example), names)  # noqa: S102 - it is ours
+    module = tvm.IRModule({"main": te.create_prim_func(bundled_workloads.matmul(64, 64, 64))})
+    task = RelaxTaskSearch(module["main"], cpu(), lambda: user_space(names["tile"], cpu()), seed=0)
+    assert task.space_size == tilings(64, 2, 16) * tilings(64, 2, 64)
+    candidates = task.propose(4)
+    assert {candidate.origin for candidate in candidates} == {"user"}
+    for candidate in candidates:
+        tvm.compile(tvm.ir.load_json(candidate.program.decode()), target=cpu())

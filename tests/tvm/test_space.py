@@ -7,20 +7,15 @@ import math
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 import tvm
-from onnx import helper
 
+from tests.tvm.networks import node
 from workbench.engines.relax import space
 from workbench.engines.relax.kernels import describe_kernels, kernel_names, untunable_reason
 from workbench.engines.relax.lowering import Lowered
 from workbench.engines.relax.space import prepare_intrinsics, space_size, tilings
 from workbench.records.profile import Kernel, TensorShape
-
-
-def node(op: str, inputs: list[str], outputs: list[str], **attributes: Any) -> onnx.NodeProto:
-    return helper.make_node(op, inputs, outputs, name=f"{outputs[0]}_node", **attributes)
 
 
 def brute_force(extent: int, parts: int, largest_innermost: int) -> int:

@@ -28,7 +28,7 @@ from workbench.engines.relax.search_spaces import SearchSpace, make_space, user_
 from workbench.engines.relax.space import space_size
 from workbench.engines.relax.targets import resolve_target, to_tvm
 from workbench.engines.search_protocol import Candidate, Experience, Outcome
-from workbench.errors import InputError, InternalError
+from workbench.errors import InputError, InternalError, ModelError
 from workbench.models import resolve_model
 from workbench.records.trial import BUILD_ERROR, OK, UNMEASURED, WRONG_RESULT, MeasureOptions, Trial
 from workbench.tuning_database import TuningRecord, Workload
@@ -266,6 +266,19 @@ def test_records_of_the_same_kernel_are_proposed_first_and_once() -> None:
     assert {candidate.fingerprint for candidate in candidates}.isdisjoint(candidate.fingerprint for candidate in task.propose(16))
 
 
+def test_a_transfer_tells_which_records_gave_a_schedule_that_is_new() -> None:
+    first, other = search(matmul(16), seed=6), search(softmax(), seed=6)
+    candidates = first.propose(4)
+    records = [record(first, candidate, 1.0 + index) for index, candidate in enumerate(candidates)]
+    unlike = [record(other, candidate, 1.0) for candidate in other.propose(2)]
+    damaged = TuningRecord(Workload(*first.workload), "[[], ", (1e-6,), "null", "null", 9)
+    task = search(matmul(16), seed=7)
+    task.restore([Experience(trial(candidates[0], 1), candidates[0].trace)])
+    assert list(task.transfer([*unlike, *records, *records[1:], damaged])) == records[1:]
+    assert inherited(task) == 3
+    assert list(task.transfer(records)) == []
+
+
 def test_a_restored_trial_is_not_proposed_as_a_transferred_one() -> None:
     first = search(matmul(16), seed=6)
     (candidate,) = first.propose(1)
@@ -417,6 +430,7 @@ def test_a_space_without_a_valid_schedule_says_why() -> None:
     task.transfer([TuningRecord(Workload(*task.workload), "[[], ", (1e-6,), "null", "null", line) for line in range(8)])
     with pytest.raises(InternalError, match="gave no valid schedule: VerifyGPUCode"):
         task.propose(4)
+    assert task.rejected > 0
 
 
 @pytest.mark.parametrize("function", [as_it_is, as_it_is_or_too_many_threads])
@@ -536,7 +550,8 @@ def test_the_engine_takes_a_schedule_function_and_what_it_raises_comes_out(engin
     def broken(schedule: Any) -> None:
         raise LookupError("no block of this name")
 
-    with pytest.raises(RuntimeError, match="no block of this name"):
+    line = broken.__code__.co_firstlineno + 1
+    with pytest.raises(ModelError, match=rf"test_task_search\.py, line {line}: LookupError: no block of this name"):
         engine.search_task(name, space="default", seed=0, schedule=broken)
 
 

@@ -65,7 +65,7 @@ def check_outputs(result: Lowered, reference: Any, *inputs: Any) -> None:
 
 def origins(result: Lowered) -> list[str]:
     found = [str(origin) for call in result.calls for origin in call.origins]
-    return list(dict.fromkeys([*found, *map(str, result.view_origins)]))
+    return list(dict.fromkeys([*found, *map(str, result.builtin_origins)]))
 
 
 def residual_net(torch: Any) -> Any:

@@ -164,8 +164,13 @@ def test_a_dry_run_builds_and_measures_nothing(session: SessionDirectory, call: 
     assert answer.returncode == 0, answer.stderr
     (task,) = json.loads(answer.stdout)["tasks"]
     assert (task["baseline_us"], task["best_us"], task["winner"]) == (None, None, None)
+    counts = task["dry_run"]
+    assert (counts["candidates"], counts["built"], counts["checked"], counts["unchecked"], counts["failures"]) == (3, 3, 3, 0, {})
+    assert counts["rejected"] >= 0
     with session.store() as store:
         assert [stored.trial.status for stored in store.trials.since(0)] == ["unmeasured"] * 4
+    again = call("tune", "--session", "s", "--dry-run", "2")
+    assert "2 candidates, none measured: 2 built, 2 checked and right" in again.stdout
 
 
 def test_what_the_worker_refuses_is_one_sentence(session: SessionDirectory, call: Call) -> None:
@@ -200,7 +205,11 @@ def test_control_c_ends_a_search_in_time_and_keeps_what_was_measured(
     started = time.monotonic()
     out, err = process.communicate(timeout=HANG_S)
     assert time.monotonic() - started < STOP_S
-    assert (process.returncode, out) == (130, "")
+    assert process.returncode == 130
+    assert out.startswith("Task ")
+    assert "no verdict: the best was not measured again" in out
+    assert "stopped by the user" in out
+    assert "go on with workbench tune --session s --resume" in err
     assert is_one_sentence_with_a_remedy(subprocess.CompletedProcess([], 130, out, err)), err
     assert "--resume" in err
     assert alive(family) == []
@@ -210,6 +219,87 @@ def test_control_c_ends_a_search_in_time_and_keeps_what_was_measured(
     more = call("tune", "--session", "s", "--per-task", str(kept + 2), "--resume", "--json", "-")
     assert more.returncode == 0, more.stderr
     assert json.loads(more.stdout)["trials"] == kept + 2
+
+
+SCHEDULE = """
+def tile(sch):
+    i, j, k = sch.get_loops(sch.get_sblock("matmul"))
+    i_outer, i_inner = sch.split(i, sch.sample_perfect_tile(i, n=2, max_innermost_factor=16))
+    sch.reorder(i_outer, j, k, i_inner)
+
+
+def broken(sch):
+    sch.get_sblock("no_such_block")
+"""
+
+
+def test_a_schedule_function_is_the_space_and_is_to_be_given_again(session: SessionDirectory, call: Call, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(SCHEDULE)
+    failed = call("tune", "--session", "s", "--schedule", "mine:broken", "--trust", "--per-task", "4", "-q")
+    assert (failed.returncode, failed.stdout) == (2, ""), failed.stderr
+    assert f"The schedule function broken failed in {tmp_path / 'mine.py'}, line 9: ScheduleError: " in failed.stderr
+    assert "no_such_block" in failed.stderr
+    mine = ("--schedule", "mine:tile", "--trust")
+    first = call("tune", "--session", "s", *mine, "--per-task", "3", "--json", "-", "-q")
+    assert first.returncode == 0, first.stderr
+    assert json.loads(first.stdout)["tasks"][0]["space_size"] == 5
+    refused = call("tune", "--session", "s", "--resume", "--per-task", "5", "-q")
+    assert refused.returncode == 2
+    assert is_one_sentence_with_a_remedy(refused), refused.stderr
+    assert "--schedule mine:tile --trust" in refused.stderr
+    again = call("tune", "--session", "s", "--resume", "--per-task", "5", *mine, "--json", "-", "-q")
+    assert json.loads(again.stdout)["trials"] == trials_of(session) == 5
+    other = call("tune", "--session", "s", "--resume", "--per-task", "6", "--space", "default", "--json", "-", "-q")
+    assert json.loads(other.stdout)["tasks"][0]["space_size"] > 5
+    with session.store() as store:
+        assert [stored.trial.origin for stored in store.trials.all()] == ["baseline", "user", "user", "user", "user", "search"]
+
+
+def test_a_transfer_tells_what_each_source_gave(session: SessionDirectory, call: Call, tmp_path: Path) -> None:
+    assert call("tune", "--session", "s", "--per-task", "5", "-q").returncode == 0
+    shutil.copytree(session.path, tmp_path / "first")
+    shutil.rmtree(session.path)
+    shutil.copytree(tmp_path / "first", tmp_path / "empty" / "s")
+    for name in ("database_workload.json", "database_tuning_record.json"):
+        (tmp_path / "empty" / "s" / "records" / name).write_text("")
+    profile = ("profile", "matmul", "--args", "[64, 64, 64]", "--target", "cpu", "--threads", "2", "--repeat", "2", "--session", "s", "-q")
+    assert call(*profile).returncode == 0
+    assert call("select", "--session", "s", "--top", "1").returncode == 0
+    answer = call("tune", "--session", "s", "--per-task", "6", "--transfer", "first", "empty/s", "--json", "out.json", "-q")
+    assert answer.returncode == 0, answer.stderr
+    first, empty = json.loads((tmp_path / "out.json").read_text())["transfer"]
+    assert first == {"source": str(tmp_path / "first"), "records": 4, "bad_lines": 0, "for_target": 4, "schedules": 4}
+    assert empty == {"source": str(tmp_path / "empty" / "s"), "records": 0, "bad_lines": 0, "for_target": 0, "schedules": 0}
+    assert f"from {tmp_path / 'first'}: 4 schedules taken; 4 of 4 records for this target" in answer.stdout
+    with session.store() as store:
+        assert [stored.trial.origin for stored in store.trials.all()] == ["baseline", *["transfer"] * 4, "search"]
+
+
+def test_a_search_that_waits_for_another_fronts_says_so_and_shows_its_own_alone(
+    session: SessionDirectory, begin: Callable[..., subprocess.Popen[str]], call: Call, tmp_path: Path
+) -> None:
+    first = begin(*ENDLESS)
+    second = subprocess.Popen(
+        command("tune", "--session", "s", "--resume", "--dry-run", "2", "--json", "-"),
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert second.stderr is not None
+    line = second.stderr.readline()
+    assert "waiting for the search of another front to end" in line
+    first.send_signal(signal.SIGINT)
+    first.communicate(timeout=HANG_S)
+    out, err = second.communicate(timeout=HANG_S)
+    assert second.returncode == 0, err
+    assert json.loads(out)["tasks"][0]["dry_run"]["candidates"] == 2
+    told = [text.partition(" s  ")[2] for text in (line + err).splitlines()]
+    assert [words for words in told if words.startswith("matmul: ")] == [
+        "matmul: begins",
+        "matmul: finished after 2 trials: 2 candidates: 2 built, 2 checked, none measured",
+    ]
 
 
 def test_a_killed_command_takes_its_worker_and_builders_along(session: SessionDirectory, begin: Callable[..., subprocess.Popen[str]]) -> None:

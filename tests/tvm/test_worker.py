@@ -74,8 +74,7 @@ def test_a_profile_is_measured_linked_and_recorded(tmp_path: Path) -> None:
         assert profile.record.threads == manifest["measurement"]["threads"] == manifest["request"]["threads"] == 1
         environment = psutil.Process(worker_pid(session)).environ()
     assert environment["TVM_NUM_THREADS"] == "1"
-    assert {"format_version", "request", "engine", "versions", "target", "lowering", "machine", "timings", "state"} <= set(manifest)
-    assert manifest["state"] == "ready"
+    assert {"format_version", "request", "engine", "versions", "target", "lowering", "machine", "timings"} <= set(manifest)
 
 
 def test_two_threads_are_two_threads(tmp_path: Path) -> None:
@@ -318,7 +317,7 @@ def test_an_interrupted_profile_leaves_the_old_one_and_its_program(tmp_path: Pat
     with workbench.open("matmul", args=SMALL, session=tmp_path / "s") as session:
         record = session.profile(repeat=2).record
         outputs = session.debug_outputs([0])[0][0]
-    with workbench.open("matmul", args=(32, 32, 32), session=tmp_path / "s") as session:
+    with workbench.open("matmul", args=SMALL, seed=1, session=tmp_path / "s") as session:
         with pytest.raises(Interrupted):
             session.profile(repeat=10**9, on_event=interrupt)
         assert session.manifest()["last_stop"]["cause"] == "stopped by the user"

@@ -1,16 +1,18 @@
-"""Sessions without TVM: profiles made of plain records and written through the store, and media that are full or cannot be written."""
+"""Sessions without TVM: profiles made of plain records and written through the store, searches in them, the command line, and media that are full."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.medium import Medium, mounted
+from tests.unit.command_line import Answer
+from tests.unit.search_fakes import Bench, Rig, look_for_commands_always
+from workbench.cli.main import main
 from workbench.links import build_profile
 from workbench.records.origin import Origin
 from workbench.records.profile import CallTime, Kernel, KernelCall, Measurement, Profile, TensorShape
@@ -60,7 +62,7 @@ class Sessions:
     def write(self, path: Path, profile: Profile, request: ProfileRequest = REQUEST) -> SessionDirectory:
         directory = SessionDirectory.create(path)
         with directory.store() as store:
-            store.write_profile(profile, hashes_of(profile), {"state": "ready", "profile_id": "1", "request": request.to_dict()})
+            store.write_profile(profile, hashes_of(profile), {"profile_id": "1", "request": request.to_dict()})
         return directory
 
     def hashes(self, profile: Profile) -> dict[str, str]:
@@ -78,34 +80,30 @@ def session(tmp_path: Path, sessions: Sessions) -> SessionDirectory:
     return sessions.write(tmp_path / "session", make_profile(["conv2d", "dense", "conv2d", "softmax"]))
 
 
-@dataclass(frozen=True)
-class Medium:
-    """A file system of its own."""
-
-    path: Path
-
-    def make_read_only(self) -> None:
-        subprocess.run(["mount", "-o", "remount,ro", str(self.path)], check=True, capture_output=True)  # noqa: S607
-
-    def fill(self) -> None:
-        with (self.path / "ballast").open("wb", buffering=0) as file:
-            for size in (65536, 4096, 1):
-                try:
-                    while True:
-                        file.write(bytes(size))
-                except OSError:
-                    continue
+@pytest.fixture
+def small_medium(tmp_path: Path) -> Iterator[Medium]:
+    """One megabyte that can be filled or made read-only."""
+    with mounted(tmp_path / "medium", megabytes=1) as medium:
+        yield medium
 
 
 @pytest.fixture
-def small_medium(tmp_path: Path) -> Iterator[Medium]:
-    """One megabyte that can be filled or made read-only; only root may mount it."""
-    path = tmp_path / "medium"
-    path.mkdir()
-    if shutil.which("mount") is None:
-        pytest.skip("there is no mount program here")
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(path)], capture_output=True, text=True, check=False)  # noqa: S607
-    if done.returncode:
-        pytest.skip(f"a file system cannot be mounted here: {done.stderr.strip()}")
-    yield Medium(path)
-    subprocess.run(["umount", "--lazy", str(path)], check=True, capture_output=True)  # noqa: S607
+def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
+    """Runs the command line in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> Answer:
+        try:
+            code = main(arguments)
+        except SystemExit as exit_:  # argparse's way
+            code = int(exit_.code or 0)
+        return Answer(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def rig(session: SessionDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
+    """Searches without TVM in a session with three tasks; conv2d has the weight 2."""
+    look_for_commands_always(monkeypatch.setattr)
+    return Rig(session, Bench(), tmp_path / "scratch")

@@ -13,12 +13,14 @@ from typing import Any
 from workbench.engines import search_protocol
 from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed, Measured, TaskSearch
 from workbench.records.command import Command
+from workbench.records.conditions import Differences, unknown_differences
 from workbench.records.profile import Task
 from workbench.records.selection import SelectedTask
 from workbench.records.trial import Check, MeasureOptions, Trial
 from workbench.records.tuning import SearchBudget, TaskProgress, TuneRequest
 from workbench.search import control as control_module
-from workbench.search.control import Control
+from workbench.search.control import ADDRESSEE, Control
+from workbench.search.history import History
 from workbench.search.loop import Search
 from workbench.search.recorder import Recorder
 from workbench.session import SessionDirectory
@@ -70,6 +72,8 @@ class Bench:
         times: What measuring gives: microseconds, several of them, a failure, or an error to raise; `BASELINE_US` less the number, if not said.
         builds: Failures of building.
         final_times: What the last measurement gives.
+        rejections: Decisions of a kernel that give no valid schedule, each time candidates are proposed.
+        inherited: How many records of other searches a kernel can use; all, if not said.
         lost: Candidates of which building says nothing.
         spoilers: Those that spoil the last measurement.
         faults: Errors to raise in ``prepare``, ``propose``, ``learn``, ``restore``, ``rebuild`` or ``compare`` of a kernel.
@@ -83,6 +87,8 @@ class Bench:
     times: dict[str, Outcome] = field(default_factory=dict)
     builds: dict[str, Failed] = field(default_factory=dict)
     final_times: dict[str, float] = field(default_factory=dict)
+    rejections: dict[str, int] = field(default_factory=dict)
+    inherited: dict[str, int] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
     spoilers: set[str] = field(default_factory=set)
     faults: dict[tuple[str, str], BaseException] = field(default_factory=dict)
@@ -121,6 +127,7 @@ class FakeTaskSearch:
         self._open = list(range(1, bench.sizes.get(kernel, 1000) + 1))
         self._fastest: tuple[float, int] | None = None
         self.space_size: int | None = len(self._open)
+        self.rejected = 0
         graph = json.dumps({"root_index": 0, "nodes": [kernel]}).encode()
         self.workload = ("123", base64.b64encode(len(graph).to_bytes(8, "little") + graph).decode())
         self.arguments: list[object] = [["TENSOR", "float32", [16, 16]]]
@@ -132,6 +139,7 @@ class FakeTaskSearch:
         self._bench.wait_at(f"propose {self._kernel}")
         self._bench.note(f"propose {self._kernel} {count}")
         self._bench.raise_fault("propose", self._kernel)
+        self.rejected += self._bench.rejections.get(self._kernel, 0)
         near = self._fastest[1] if self._fastest else 0
         chosen = sorted(self._open, key=lambda number: (abs(number - near), number))[:count]
         self._open = [number for number in self._open if number not in chosen]
@@ -152,8 +160,9 @@ class FakeTaskSearch:
         tried = {number_of(item.trace) for item in known if item.trace}
         self._open = [number for number in self._open if number not in tried]
 
-    def transfer(self, records: Sequence[TuningRecord]) -> None:
+    def transfer(self, records: Sequence[TuningRecord]) -> Sequence[TuningRecord]:
         self._bench.note(f"transfer {self._kernel} {len(records)}")
+        return records[: self._bench.inherited.get(self._kernel, len(records))]
 
     def rebuild(self, trace: str) -> Candidate:
         self._bench.raise_fault("rebuild", self._kernel)
@@ -257,6 +266,7 @@ class Rig:
         scratch: Where libraries are built.
         exclusive: Whether kernels run on the processors that build.
         conditions: Digest of what makes times comparable.
+        differences: Says in what others differ.
         clock: The time.
         front_gone: Set to end the search.
         progress: What was being done, as the search told.
@@ -267,6 +277,7 @@ class Rig:
     scratch: Path
     exclusive: bool = True
     conditions: str = "here"
+    differences: Differences = unknown_differences
     clock: Clock = field(default_factory=Clock)
     front_gone: threading.Event = field(default_factory=threading.Event)
     progress: list[str] = field(default_factory=list)
@@ -303,12 +314,15 @@ class Rig:
                     prepare=self._prepare,
                     evaluator=evaluator,
                     recorder=recorder,
-                    known=lambda task: [Experience(trial, trace) for trial, trace in store.trials.with_traces(task)],
-                    earlier=store.trials.progress_of,
+                    history=History(
+                        conditions=self.conditions,
+                        trials=store.trials.count([task.task for task in self.tasks().values()]),
+                        progress_of=store.trials.progress_of,
+                        trials_of=lambda task: [Experience(trial, trace) for trial, trace in store.trials.with_traces(task)],
+                        differences=self.differences,
+                    ),
                     transferred=(),
                     control=Control(store, self.command, front_gone=self.front_gone.is_set),
-                    conditions=self.conditions,
-                    earlier_trials=store.trials.count([task.task for task in self.tasks().values()]),
                     on_progress=lambda phase, share: self.progress.append(phase),
                     clock=self.clock,
                 ).run()
@@ -332,9 +346,9 @@ class Rig:
         return progress
 
     def tell(self, kind: str, **arguments: Any) -> int:
-        """Give a command as a front does."""
+        """Give a command for the running search as a front does."""
         with self.directory.store() as store:
-            return store.add_command(kind, arguments)
+            return store.add_command(kind, {ADDRESSEE: self.command, **arguments})
 
     def answer(self, command: int) -> Command:
         with self.directory.store() as store:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from dataclasses import replace
@@ -12,12 +13,14 @@ import numpy as np
 import pytest
 
 import workbench
-from workbench.api import opening
+from workbench.api.places import default_place
 from workbench.errors import EnvironmentFault, InputError, ModelError, SelectionError, SessionError, TargetError
+from workbench.escaping import plain_value
 from workbench.kernel import WorkerProcess
 from workbench.machine import cpu_facts
 from workbench.records.request import ModelSource, ProfileRequest
-from workbench.session import SessionDirectory, is_session
+from workbench.session import SessionDirectory, default_path, is_session
+from workbench.workloads import BUNDLED
 
 RELAY = "def @main(%x: Tensor[(1, 3), float32]) { nn.relu(%x) }"
 
@@ -33,7 +36,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, sessions: Any) -> list[ProfileRequest
         requests.append(request)
         profile = sessions.profile(["conv2d", "dense"], model=request.source.name)
         with worker._directory.store() as store:  # noqa: SLF001 - the stand-in writes where the worker would
-            store.write_profile(profile, sessions.hashes(profile), {"request": request.to_dict(), "profile_id": str(len(requests)), "state": "ready"})
+            store.write_profile(profile, sessions.hashes(profile), {"request": request.to_dict(), "profile_id": str(len(requests))})
         return {}
 
     monkeypatch.setattr(WorkerProcess, "run", run)
@@ -249,7 +252,10 @@ def test_a_function_that_cannot_travel_is_refused_before_anything_is_made(tmp_pa
         *(({"repeat": value}, InputError) for value in (0, "3")),
         *(({"seed": value}, InputError) for value in (-1, 2**63, 0.5)),
         *(({"target": value}, TargetError) for value in ("", "  ", 5)),
-        *(({"shapes": value}, InputError) for value in ({"x": (0,)}, {"x": "ab"}, {"x": (1.5,)}, {"x": 3})),
+        *(({"shapes": value}, InputError) for value in ({"x": (0,)}, {"x": "ab"}, {"x": (1.5,)}, {"x": 3}, [("x", (1,))], {"x": (float("nan"),)})),
+        *(({name: value}, InputError) for name in ("threads", "repeat", "seed") for value in (float("nan"), np.float64("inf"), np.bool_(1), 2**70)),
+        *(({name: value}, InputError) for name in ("fusion", "trust") for value in (1, None, "no")),
+        ({"layout": 5}, InputError),
     ],
 )
 def test_an_option_that_no_engine_can_use_is_refused_before_anything_is_made(options: dict[str, Any], error: type[Exception], model: Path) -> None:
@@ -261,8 +267,10 @@ def test_an_option_that_no_engine_can_use_is_refused_before_anything_is_made(opt
 def test_arguments_must_be_plain_values(model: Path) -> None:
     with pytest.raises(ModelError, match=r"no plain values"):
         workbench.open("matmul", args=(object(),), session="s")
-    with pytest.raises(ModelError, match=r"no plain values"):
-        workbench.open("matmul", args=(float("nan"),), session="s")
+    wrong: list[Any] = [(float("nan"),), (np.float32("inf"),), "[1, 2]", 5, {1, print}]
+    for args in wrong:
+        with pytest.raises(ModelError, match=r"no plain values"):
+            workbench.open("matmul", args=args, session="s")
     assert workbench.open("matmul", args=(64, [1, (2, 3)]), session="s").request.source.args == (64, [1, [2, 3]])
 
 
@@ -299,10 +307,31 @@ def test_the_frame_has_the_columns_of_the_debug_runtime_first(model: Path, asked
     assert list(frame["Node Name"]) == ["conv2d", "dense", "runtime"]
 
 
-@pytest.mark.parametrize("row", [2, -1, 10**9])
+@pytest.mark.parametrize("row", [2, -1, 10**9, 10**5000], ids=plain_value)
 def test_outputs_of_a_row_that_is_no_kernel_call_are_refused(row: int, model: Path, asked: list[ProfileRequest]) -> None:
     with pytest.raises(SelectionError, match=r"rows 0 to 1"):
         workbench.open(model, session="s").debug_outputs([row])
+
+
+def test_rows_of_outputs_come_alone_in_a_list_or_as_a_text(model: Path, asked: list[ProfileRequest], monkeypatch: pytest.MonkeyPatch) -> None:
+    session = workbench.open(model, session="s")
+    session.profile()
+    told: list[Any] = []
+
+    def run(worker: Any, kind: str, arguments: dict[str, Any], *, on_event: Any = None) -> dict[str, Any]:
+        told.append(json.loads(json.dumps(arguments["rows"])))
+        return {"folder": "1", "files": {}}
+
+    monkeypatch.setattr(WorkerProcess, "run", run)
+    wanted: list[Any] = [[0, 1], np.array([0, 1]), "0,1", "0-1", 1, np.int32(1)]
+    for rows in wanted:
+        assert session.debug_outputs(rows) == {}
+    assert told == [[0, 1]] * 4 + [[1]] * 2
+    wrong: list[Any] = [None, 0.5, float("nan"), [True], ["0"], "x", print]
+    for rows in wrong:
+        with pytest.raises(SelectionError) as refused:
+            session.debug_outputs(rows)
+        assert refused.value.remedy
 
 
 def test_a_session_on_a_read_only_medium_shows_its_profile(small_medium: Any, model: Path, asked: list[ProfileRequest]) -> None:
@@ -316,7 +345,7 @@ def test_a_session_on_a_read_only_medium_shows_its_profile(small_medium: Any, mo
     assert os.listdir(small_medium.path) == ["s"]  # noqa: PTH208
 
 
-@pytest.mark.parametrize("repeat", [0, -1, True, 2.5, "3"])
+@pytest.mark.parametrize("repeat", [0, -1, True, 2.5, "3", float("nan"), float("inf"), 2**31, 10**5000], ids=plain_value)
 def test_a_number_of_rounds_that_is_none_is_refused(tmp_path: Path, repeat: Any) -> None:
     with workbench.open("matmul", session=tmp_path / "s") as session, pytest.raises(workbench.errors.InputError, match="repeat is"):
         session.profile(repeat=repeat)
@@ -339,4 +368,74 @@ def test_a_fork_of_the_process_neither_uses_nor_removes_its_session(tmp_path: Pa
 
 def test_modules_have_default_places_of_their_own() -> None:
     sources = [ModelSource(kind="ir_json", name="module", stamp=stamp * 64) for stamp in "ab"]
-    assert [opening._place_name(source) for source in sources] == ["module-aaaaaaaa", "module-bbbbbbbb"]  # noqa: SLF001 - TVM is not loaded here
+    assert [default_place(source, "cpu").name for source in sources] == ["module-aaaaaaaa-cpu", "module-bbbbbbbb-cpu"]
+
+
+ARGUMENTS: list[Any] = [
+    *(None, [], [64, 64, 64], [64, 64, 65], [646464], ["64x64", 64], ["64", "64", "64"], [64.0, 64, 64], [True, 64], [[64, 64], 64], [None]),
+    *([-64, 64], ["é", 1], ["../x"], [10**30], [1] * 50, [1] * 51, ["a" * 100], ["a" * 101]),
+]
+
+
+def test_different_arguments_have_different_default_places_that_are_short_and_safe() -> None:
+    for name in ("matmul", "x" * 70, "свёртка", "<lambda>"):
+        sources = [ModelSource(kind="workload", name=name, args=None if args is None else tuple(args)) for args in ARGUMENTS]
+        places = [default_place(source, "cpu") for source in sources]
+        assert len(set(places)) == len(ARGUMENTS)
+        assert all(place.name.isascii() and len(place.name) <= 70 and place.parent == Path("workbench-sessions") for place in places)
+        assert places[0] == default_path(name, "cpu")
+    assert default_place(ModelSource(kind="workload", name="matmul", args=(64, 64, 64)), "cuda:sm_90").name == "matmul-64x64x64-cuda-sm_90"
+
+
+def test_a_workload_and_a_search_task_of_the_same_arguments_share_a_place_and_others_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[ProfileRequest]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = workbench.open("matmul", args=[64, 64, 64], target="cpu")
+    record = first.profile().record
+    other = workbench.open("matmul", args=[64, 64, 65], target="cpu")
+    other.profile()
+    assert first.path != other.path
+    with workbench.SearchTask("matmul", np.array([64, 64, 64]), "cpu") as task:  # type: ignore[arg-type]
+        assert task.session.path == first.path
+        assert task.session.profile().record == record
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("profiled", [True, False])
+def test_a_session_of_other_arguments_is_refused_and_loses_nothing(profiled: bool, tmp_path: Path, asked: list[ProfileRequest]) -> None:
+    place = tmp_path / "s"
+    session = workbench.open("matmul", args=[64, 64, 64], session=place)
+    if not profiled:  # then nothing is lost
+        assert workbench.open("matmul", args=[8, 8, 8], session=place).request.source.args == (8, 8, 8)
+        return
+    record = session.profile().record
+    for args in ([8, 8, 8], None, [64, 64]):
+        with pytest.raises(SessionError, match=r"with other arguments \(\[64, 64, 64\]\).*--session DIR"):
+            workbench.open("matmul", args=args, session=place)
+    with pytest.raises(SessionError, match=r"with other arguments"):
+        workbench.open(place, args=[8, 8, 8])
+    assert workbench.open(place, args=np.array([64, 64, 64])).profile().record == record  # type: ignore[arg-type]
+    assert workbench.open("matmul", args=(64, 64, 64), session=place).profile().record == record
+    assert len(asked) == 1
+
+
+def test_the_own_arguments_of_a_bundled_workload_are_its_own_when_they_are_given(tmp_path: Path, asked: list[ProfileRequest]) -> None:
+    record = workbench.open("matmul", session=tmp_path / "s").profile().record
+    assert workbench.open("matmul", args=BUNDLED["matmul"].arguments, session=tmp_path / "s").stored_profile() is not None
+    assert workbench.open(tmp_path / "s").profile().record == record
+
+
+def test_a_session_of_a_model_takes_no_arguments(model: Path, asked: list[ProfileRequest]) -> None:
+    workbench.open(model, session="s").profile()
+    with pytest.raises(ModelError, match=r"takes no --args"):
+        workbench.open("s", args=[1])
+
+
+def test_numbers_of_numpy_open_a_session(model: Path, asked: list[ProfileRequest]) -> None:
+    numbers: dict[str, Any] = {"threads": np.int64(1), "repeat": np.uint8(3), "seed": np.int32(7), "shapes": {"x": np.array([1, 3])}}
+    session = workbench.open(model, session="s", **numbers)
+    session.profile(repeat=np.int64(4))  # type: ignore[arg-type]
+    request = ProfileRequest.from_dict(json.loads(json.dumps(asked[0].to_dict())))
+    assert (request.threads, request.repeat, request.seed, request.source.shapes) == (1, 4, 7, {"x": (1, 3)})
+    assert workbench.open("matmul", args=[np.int64(8), np.float32(0.5), [np.uint8(2)]], session="t").request.source.args == (8, 0.5, [2])

@@ -7,13 +7,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from workbench.cli.main import main
+from tests.unit.command_line import Answer
 from workbench.errors import WorkbenchError
 from workbench.session import SessionDirectory
 
@@ -21,30 +20,6 @@ HANG_S = 60
 ROW_KEYS = ["row", "node_name", "ops", "origins", "time_us", "time_us_iqr", "time_percent", "shape", "dtype", "inputs", "outputs", "flop"]
 ROW_KEYS += ["gflops", "kernel", "task", "untunable"]
 TASK_KEYS = ["task", "name", "weight", "rows", "time_us", "flop", "space_size", "shapes"]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a call of the command line gave."""
-
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
-    """Runs the command line in this process, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> Answer:
-        try:
-            code = main(arguments)
-        except SystemExit as exit_:  # argparse's way
-            code = int(exit_.code or 0)
-        return Answer(code, *capsys.readouterr())
-
-    return run
 
 
 def shell(script: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:

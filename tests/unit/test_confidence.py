@@ -105,6 +105,31 @@ def test_what_is_clearly_slower_and_measured_few_times_is_no_winner() -> None:
     assert not compare((1.0,) * 9, (100.0,)).faster
 
 
+# a busy machine
+
+
+def test_what_a_busy_machine_allows_to_say_is_the_least_gain_and_that_it_was_busy() -> None:
+    before, after = (100.0, 110.0, 120.0, 900.0, 1000.0, 1100.0, 1200.0), (10.0,) * 7  # quartiles 115 and 1050: half-width 555
+    verdict = compare(before, after)
+    assert verdict.ratio == 90.0
+    assert verdict.ratio_error == pytest.approx(90.0 * 1.57 * 935.0 / math.sqrt(7) / 900.0)
+    assert verdict.text == "at least 11.00x as fast: 900.0 to 10.0 us, on a busy machine: its times vary by 104%"
+
+
+def test_ranks_that_leave_no_doubt_name_a_winner_within_overlapping_intervals() -> None:
+    before = (100.0, 101.0, 102.0, 103.0, 104.0, 105.0, 300.0, 310.0, 320.0, 330.0, 340.0)  # median 105, quartiles 102.5 and 315
+    after = (90.0,) * 10 + (400.0,)  # one spoilt round
+    assert spread(before).half_width > 105.0 - 90.0
+    assert compare(before, after).faster
+    assert compare(after, before).text.startswith("slower: 90.0 to 105.0 us")
+
+
+def test_ranks_that_chance_may_give_name_no_winner() -> None:
+    before = (100.0, 101.0, 102.0, 103.0, 104.0, 105.0, 300.0, 310.0, 320.0, 330.0, 340.0)
+    after = (90.0,) * 8 + (400.0,) * 3  # 88 of 121 pairs: 1.8 standard deviations
+    assert compare(before, after).text.startswith("no difference beyond the noise: 105.0 to 90.0 us, on a busy machine")
+
+
 # how often
 
 
@@ -134,3 +159,9 @@ def test_nothing_is_hopeless_before_there_is_a_best() -> None:
     assert not is_hopeless(1e9, best=None)
     assert is_hopeless(1.26, best=1.0)
     assert not is_hopeless(1.25, best=1.0)
+
+
+def test_a_verdict_on_very_short_times_shows_their_digits() -> None:
+    before, after = [0.042, 0.0421, 0.0419], [0.0107, 0.0107, 0.0107]
+    assert compare(before, after).text.endswith("as fast: 0.042 to 0.011 us")
+    assert compare(after[:1], before[:1]).text.startswith("0.25x as fast (0.011 to 0.042 us)")

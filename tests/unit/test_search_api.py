@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,12 @@ import numpy as np
 import pytest
 
 import workbench
+from workbench.analysis.forecast import model_forecast_us
 from workbench.api.profile import SessionProfile
-from workbench.api.search import Search
+from workbench.api.search import Search, task_summary
 from workbench.api.winner import winner
 from workbench.errors import EnvironmentFault, InputError, Interrupted, ModelError, SelectionError, SessionError
+from workbench.escaping import plain_value
 from workbench.kernel import Pending, WorkerProcess
 from workbench.records.selection import SelectedTask, Selection
 from workbench.records.trial import BUILD_ERROR, OK, UNMEASURED, MeasureOptions, Trial
@@ -22,6 +26,8 @@ from workbench.session import SessionDirectory
 
 SELECTION = Selection("net", "cpu", (SelectedTask("conv2d-1", "conv2d"),), (0,), "top 1")
 REQUEST = TuneRequest(SELECTION.tasks)
+NUMBER = 7
+PENDING = Pending("tune", {}, number=NUMBER)
 TIMES_US = [100.0, None, 40.0, 60.0]
 
 
@@ -63,6 +69,7 @@ class StandIn:
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
         self.told: list[tuple[str, dict[str, Any]]] = []
+        self.behind = ""
         self.cancelled = 0
 
     def poll(self, pending: Pending, *, on_event: Any = None) -> Any:
@@ -74,12 +81,15 @@ class StandIn:
     def tell(self, kind: str, arguments: dict[str, Any]) -> None:
         self.told.append((kind, arguments))
 
+    def waits_behind(self, pending: Pending) -> str:
+        return self.behind
+
     def cancel(self, pending: Pending) -> None:
         self.cancelled += 1
 
 
 def search(directory: SessionDirectory, worker: StandIn) -> Search:
-    return Search(directory, worker, REQUEST, Pending("tune", {}))  # type: ignore[arg-type]
+    return Search(directory, worker, REQUEST, PENDING)  # type: ignore[arg-type]
 
 
 # a running or finished search
@@ -144,7 +154,134 @@ def test_steering_is_told_to_the_worker(searched: SessionDirectory) -> None:
     handle.set_budget(trials=9)
     handle.stop()
     assert [kind for kind, _ in worker.told] == ["pause", "resume", "drop", "budget", "stop"]
-    assert worker.told[3][1] == {"trials": 9}
+    assert worker.told[3][1] == {"search": NUMBER, "trials": 9}
+    assert {arguments["search"] for _, arguments in worker.told} == {NUMBER}
+
+
+def test_a_search_that_has_ended_is_not_steered(searched: SessionDirectory) -> None:
+    for worker in (StandIn({"tasks": []}), StandIn(EnvironmentFault("The device is lost."))):
+        handle = search(searched, worker)
+        for act in (handle.stop, handle.pause, lambda handle=handle: handle.drop("conv2d-1")):
+            with pytest.raises(SessionError, match="has ended"):
+                act()
+        assert worker.told == []
+
+
+def test_stopping_a_search_whose_turn_has_not_come_cancels_it_alone(searched: SessionDirectory) -> None:
+    worker = StandIn(None)
+    worker.behind = "tune"
+    search(searched, worker).stop()
+    assert (worker.cancelled, worker.told) == (1, [])
+
+
+def begin(directory: SessionDirectory, *, command: Any = 7, after: Any = 2) -> None:
+    with directory.store() as store:
+        store.update_manifest({"search": {"command": command, "after_trial": after}})
+
+
+def test_a_search_knows_which_trials_are_its_own(searched: SessionDirectory) -> None:
+    handle = search(searched, StandIn(None))
+    assert handle.begun_after() is None
+    begin(searched, command=NUMBER - 1)
+    assert handle.begun_after() is None
+    for damaged in ([], "x", {"command": NUMBER}, {"command": NUMBER, "after_trial": "2"}):
+        with searched.store() as store:
+            store.update_manifest({"search": damaged})
+        assert handle.begun_after() is None
+    begin(searched)
+    assert handle.begun_after() == 2
+    assert [trial.number for trial in handle.trials(since=2)[0]] == [2, 3]
+    begin(searched, command=NUMBER + 1, after=4)  # the next search
+    assert handle.begun_after() == 2
+
+
+def test_a_search_is_told_as_far_as_it_is_and_after_it_was_stopped(searched: SessionDirectory) -> None:
+    with searched.store() as store:
+        profile = store.profile()
+        assert profile is not None
+        task = profile.tasks[0]
+        progress = TaskProgress(task.task, task.name, task.weight, trials=4, baseline_us=10.0, best_us=5.0)
+        store.trials.set_progress(progress)
+    handle = Search(searched, StandIn(None, Interrupted("Stopped.")), replace(REQUEST, tasks=(SelectedTask(task.task, task.name),)), PENDING)  # type: ignore[arg-type]
+    values = handle.so_far()
+    assert (values["trials"], values["stopped_because"], values["transfer"]) == (4, "", None)
+    assert [(item["task"], item["baseline_us"], item["best_us"]) for item in values["tasks"]] == [(task.task, 10.0, 5.0)]
+    assert values["model_us"] == profile.total_us
+    assert values["forecast_us"] == model_forecast_us(profile, [progress])
+    assert handle.so_far()["stopped_because"] == "stopped by the user"
+    assert json.loads(json.dumps(values)) == values
+
+
+def test_the_result_is_that_of_the_worker_with_the_forecast_of_the_model(searched: SessionDirectory) -> None:
+    transfer = [{"source": "a", "records": 1, "bad_lines": 0, "for_target": 1, "schedules": 1}]
+    answer = {"trials": 4, "seconds": 1.5, "stopped_because": "all tasks have ended", "tasks": [], "transfer": transfer}
+    with searched.store() as store:
+        profile = store.profile()
+    assert profile is not None
+    handle = search(searched, StandIn(answer))
+    assert handle.result() == handle.so_far() == {**answer, "model_us": profile.total_us, "forecast_us": profile.total_us}
+
+
+def test_numbers_of_numpy_steer_as_numbers(searched: SessionDirectory) -> None:
+    worker = StandIn(None)
+    handle = search(searched, worker)
+    handle.set_budget(trials=np.int64(9), seconds=np.float32(1.5), per_task=None, flat_after=np.uint8(3), flat_gain=np.float64(0.5))
+    handle.set_task_budget("conv2d-1", trials=np.int32(4), seconds=np.int64(2))  # type: ignore[arg-type]
+    handle.add("conv2d-1", trials=np.array(5), seconds=np.float64(0.25))  # type: ignore[arg-type]
+    told = [arguments for _, arguments in worker.told]
+    assert json.loads(json.dumps(told)) == [
+        {"trials": 9, "seconds": 1.5, "per_task": None, "flat_after": 3, "flat_gain": 0.5, "search": NUMBER},
+        {"task": "conv2d-1", "trials": 4, "seconds": 2.0, "search": NUMBER},
+        {"task": "conv2d-1", "trials": 5, "seconds": 0.25, "search": NUMBER},
+    ]
+
+
+NO_NUMBERS = [0, -1, True, "3", [], float("nan"), float("inf"), np.float32("nan"), np.bool_(1), 10**5000, np.array([3])]
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: plain_value(value, 12))
+def test_a_limit_that_is_none_is_refused_before_the_worker_is_asked(value: Any, searched: SessionDirectory) -> None:
+    worker = StandIn(None)
+    handle = search(searched, worker)
+    for act in (
+        *(functools.partial(handle.set_budget, **{name: value}) for name in ("trials", "seconds", "per_task", "flat_after", "flat_gain")),
+        *(functools.partial(handle.set_task_budget, "conv2d-1", **{name: value}) for name in ("trials", "seconds")),
+        *(functools.partial(handle.add, "conv2d-1", **{name: value}) for name in ("trials", "seconds")),
+    ):
+        with pytest.raises(InputError) as refused:
+            act()
+        assert refused.value.remedy.startswith("Give ")
+        assert len(str(refused.value)) < 300
+    assert worker.told == []
+
+
+def test_what_names_no_limit_or_no_task_is_refused_before_the_worker_is_asked(searched: SessionDirectory) -> None:
+    worker = StandIn(None)
+    handle = search(searched, worker)
+    wrong: list[Any] = [None, 3, "", ["conv2d-1"]]
+    for act in (
+        lambda: handle.set_budget(trails=3),
+        lambda: handle.set_task_budget("conv2d-1", per_task=3),
+        *(functools.partial(handle.drop, task) for task in wrong),
+        *(functools.partial(handle.add, task) for task in wrong),
+        *(functools.partial(handle.set_task_budget, task) for task in wrong),
+    ):
+        with pytest.raises(InputError) as refused:
+            act()
+        assert refused.value.remedy
+    assert worker.told == []
+
+
+def test_times_and_cursors_are_numbers_that_make_sense(searched: SessionDirectory) -> None:
+    handle = search(searched, StandIn(None))
+    assert handle.wait(timeout=np.float32(0.001))[0].task == "conv2d-1"  # type: ignore[arg-type]
+    assert len(handle.trials(since=np.int64(0))[0]) == 4  # type: ignore[arg-type]
+    for timeout in (float("nan"), float("inf"), -1, "1", True, np.float64("nan")):
+        with pytest.raises(InputError, match="timeout is"):
+            handle.wait(timeout=timeout)
+    for cursor in (-1, 0.5, "0", None, True, 2**63):
+        with pytest.raises(InputError, match="since is"):
+            handle.trials(since=cursor)  # type: ignore[arg-type]
 
 
 def test_a_limit_that_is_not_named_is_not_told_and_so_stays(searched: SessionDirectory) -> None:
@@ -152,7 +289,8 @@ def test_a_limit_that_is_not_named_is_not_told_and_so_stays(searched: SessionDir
     handle = search(searched, worker)
     handle.set_task_budget("conv2d-1", trials=9)
     handle.set_task_budget("conv2d-1", seconds=None)
-    assert worker.told == [("budget", {"task": "conv2d-1", "trials": 9}), ("budget", {"task": "conv2d-1", "seconds": None})]
+    told = [{"search": NUMBER, "task": "conv2d-1", "trials": 9}, {"search": NUMBER, "task": "conv2d-1", "seconds": None}]
+    assert worker.told == [("budget", arguments) for arguments in told]
 
 
 # which trial is the one to use
@@ -176,6 +314,15 @@ def test_the_winner_is_what_the_last_measurement_says() -> None:
 def test_without_a_measured_trial_there_is_no_winner(progress: list[TaskProgress]) -> None:
     with pytest.raises(SelectionError, match="conv2d-1"):
         winner(progress, "conv2d-1")
+
+
+def test_times_of_other_conditions_are_no_missing_trial() -> None:
+    elsewhere = progress_with(best=None, best_us=None, baseline_us=None, other_trials=3, other_conditions=("2 threads instead of 1",))
+    with pytest.raises(SelectionError, match=r"measured under other conditions \(2 threads instead of 1\)") as caught:
+        winner(elsewhere, "conv2d")
+    assert "resume=True" in caught.value.remedy
+    assert task_summary(elsewhere[0])["other_conditions"] == {"trials": 3, "differences": ["2 threads instead of 1"]}
+    assert task_summary(progress_with()[0])["other_conditions"] is None
 
 
 # what may be asked for
@@ -262,6 +409,27 @@ def test_a_selection_takes_numbers_of_numpy_and_lone_names(session: SessionDirec
     for rule in ({"share": np.float64("nan")}, {"share": True}, {"top": np.float64(3)}, {"top": True}, {"top": 0}, {"share": 10**400}):
         with pytest.raises(SelectionError):
             profile.select(**rule)  # type: ignore[arg-type]
+
+
+def test_rows_and_names_come_alone_in_a_list_or_as_on_the_command_line(session: SessionDirectory) -> None:
+    with session.store() as store:
+        record = store.profile()
+    assert record is not None
+    profile = SessionProfile(session, record)
+    expected = profile.select(rows=[0, 1])
+    for rows in ((0, 1), "0,1", "0-1", np.array([0, 1]), {0: "x", 1: "y"}, iter([np.int64(1), 0])):
+        assert profile.select(rows=rows) == expected  # type: ignore[arg-type]
+    assert profile.select(rows=1) == profile.select(rows=np.int32(1)) == profile.select(rows=[1])  # type: ignore[arg-type]
+    assert profile.select(ops=iter(["conv2d"])) == profile.select(ops=("conv2d",))
+    rules: list[dict[str, Any]] = [
+        *({"rows": rows} for rows in (0.5, float("nan"), True, [None], ["0"], "x", "9", 10**5000, [np.float64(1)], print)),
+        *({rule: names} for rule in ("tasks", "ops") for names in (3, [3], [None], b"conv2d", print, {1: 2})),
+        {"top": 10**5000},
+    ]
+    for rule in rules:
+        with pytest.raises(SelectionError) as refused:
+            profile.select(**rule)
+        assert refused.value.remedy
 
 
 # SearchTask

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.search_fakes import Bench, Rig, Running, look_for_commands_always
+from tests.unit.search_fakes import Rig, Running
 from workbench.errors import EnvironmentFault, InputError, Interrupted
 from workbench.records.command import DONE, PENDING
 from workbench.records.command import FAILED as REFUSED
 from workbench.records.trial import RUN_ERROR
 from workbench.records.tuning import DROPPED, FAILED, FINISHED, STOPPED
-from workbench.search.control import Control
+from workbench.search.control import ADDRESSEE, Control
 from workbench.search.limits import check_request
-from workbench.session import SessionDirectory
 from workbench.worker.tuning import refuse_control
 
 LIMIT_S = 10.0
 EXCLUSIVE = pytest.mark.parametrize("exclusive", [True, False])
-
-
-@pytest.fixture
-def rig(session: SessionDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
-    """A session with three tasks; conv2d has the weight 2."""
-    look_for_commands_always(monkeypatch.setattr)
-    return Rig(session, Bench(), tmp_path / "scratch")
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -46,11 +37,16 @@ class Front:
         self.rig = rig
         self.numbers: list[int] = []
         self._plan: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+        self._mended: dict[str, dict[Any, Any]] = {}
         rig.bench.on_measure = self._look
 
     def at(self, fingerprint: str, kind: str, **arguments: Any) -> Front:
         self._plan.setdefault(fingerprint, []).append((kind, arguments))
         return self
+
+    def mends(self, fingerprint: str, troubles: dict[Any, Any]) -> None:
+        """Have the bench's troubles end before that candidate is measured."""
+        self._mended[fingerprint] = troubles
 
     def task(self, kernel: str) -> str:
         return self.rig.tasks()[kernel].task
@@ -66,6 +62,7 @@ class Front:
         return failure.message
 
     def _look(self, fingerprint: str) -> None:
+        self._mended.get(fingerprint, {}).clear()
         for kind, arguments in self._plan.get(fingerprint, []):
             self.numbers.append(self.rig.tell(kind, **arguments))
 
@@ -174,14 +171,7 @@ def test_a_task_that_failed_is_made_anew_when_it_is_added_again(rig: Rig, place:
     rig.bench.faults[place, "conv2d"] = ValueError("not now")
     front = Front(rig)
     front.at("dense/3", "add", task=front.task("conv2d"))
-    usual = rig.bench.on_measure
-
-    def mend(fingerprint: str) -> None:
-        if fingerprint == "dense/3":
-            rig.bench.faults.clear()
-        usual(fingerprint)
-
-    rig.bench.on_measure = mend
+    front.mends("dense/3", rig.bench.faults)
     task = rig.search("conv2d", "dense", per_task=8, batch=4)["tasks"]["conv2d"]
     assert (task.state, task.trials, task.first_errors) == (FINISHED, 8, {})
     assert [trial.number for trial in rig.trials("conv2d")] == list(range(8))
@@ -192,14 +182,7 @@ def test_a_baseline_that_failed_is_measured_again_when_the_task_is_added_again(r
     rig.bench.times["conv2d/untuned"] = InterruptedError("not now")
     front = Front(rig)
     front.at("dense/3", "add", task=front.task("conv2d"))
-    usual = rig.bench.on_measure
-
-    def mend(fingerprint: str) -> None:
-        if fingerprint == "dense/3":
-            rig.bench.times.clear()
-        usual(fingerprint)
-
-    rig.bench.on_measure = mend
+    front.mends("dense/3", rig.bench.times)
     task = rig.search("conv2d", "dense", per_task=8, batch=4)["tasks"]["conv2d"]
     assert (task.state, task.trials, task.baseline_us) == (FINISHED, 8, 100.0)
 
@@ -233,14 +216,7 @@ def test_a_task_that_comes_back_keeps_the_budgets_of_its_own_that_nobody_changes
 def test_a_failed_task_that_comes_back_keeps_its_budget_too(rig: Rig) -> None:
     rig.bench.faults["propose", "conv2d"] = ValueError("not now")
     front = Front(rig).at("dense/3", "add", task=rig.tasks()["conv2d"].task)
-    usual = rig.bench.on_measure
-
-    def mend(fingerprint: str) -> None:
-        if fingerprint == "dense/3":
-            rig.bench.faults.clear()
-        usual(fingerprint)
-
-    rig.bench.on_measure = mend
+    front.mends("dense/3", rig.bench.faults)
     task = rig.search("conv2d", "dense", per_task=8, batch=4, selected={"conv2d": {"trials": 5}})["tasks"]["conv2d"]
     assert front.states() == [DONE]
     assert (task.trials, task.budget_trials) == (5, 5)
@@ -368,7 +344,7 @@ def test_commands_that_were_taken_and_not_done_are_refused(rig: Rig) -> None:
         store.take_command()
         control = Control(store, search, front_gone=lambda: False)
         assert list(control.commands()) == []
-        numbers = [store.add_command(kind, {}) for kind in ("pause", "stop", "profile", "add")]
+        numbers = [store.add_command(kind, {ADDRESSEE: search}) for kind in ("pause", "stop", "profile", "add")]
         control.answer(next(control.commands()), lambda command: None)
         control.refuse_rest()
         assert [store.command(number).state for number in numbers] == [DONE, REFUSED, PENDING, REFUSED]
@@ -377,6 +353,43 @@ def test_commands_that_were_taken_and_not_done_are_refused(rig: Rig) -> None:
         store.cancel_command(search)
         assert list(control.commands()) == []
         assert control.cancelled
+
+
+# whom a command is meant for
+
+
+@pytest.mark.parametrize(
+    ("meant", "words"),
+    [
+        *((number, "has ended; another one runs") for number in (-1, 0)),
+        (1_000_000, "has not begun; another one runs"),
+        *((value, "does not say which search") for value in (None, True, "1", 1.0, [], {})),
+    ],
+)
+@pytest.mark.parametrize("kind", ["stop", "pause", "budget", "drop", "add", "resume"])
+def test_a_search_obeys_no_command_that_is_meant_for_another_one(rig: Rig, kind: str, meant: Any, words: str) -> None:
+    front = Front(rig)
+    arguments = {"task": front.task("conv2d")} if kind in {"drop", "add"} else {"per_task": 3} if kind == "budget" else {}
+    front.at("conv2d/2", kind, **{ADDRESSEE: meant}, **arguments)
+    result = rig.search("conv2d", per_task=6)
+    assert front.states() == [REFUSED]
+    assert words in front.refusal()
+    assert (result["trials"], result["stopped_because"]) == (6, "all tasks have ended")
+
+
+def test_a_command_for_a_search_that_has_ended_does_not_hit_the_next_one(rig: Rig) -> None:
+    rig.search("conv2d", per_task=3)
+    ended = rig.command
+    front = Front(rig).at("dense/2", "stop", **{ADDRESSEE: ended})
+    assert rig.search("dense", per_task=6)["trials"] == 9
+    assert front.states() == [REFUSED]
+
+
+def test_a_late_command_that_nobody_took_is_refused_by_the_next_search(rig: Rig) -> None:
+    rig.search("conv2d", per_task=3)
+    late = rig.tell("stop")
+    assert rig.search("dense", per_task=6)["trials"] == 9
+    assert rig.answer(late).state == REFUSED
 
 
 # the end at once

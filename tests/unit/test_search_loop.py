@@ -12,28 +12,21 @@ import pytest
 
 from tests.unit.search_fakes import WRONG, Bench, FakeEvaluator, Rig, Running, look_for_commands_always, trace_of
 from workbench.engines.search_protocol import Failed, Measured
-from workbench.errors import EnvironmentFault, InputError, SelectionError
+from workbench.errors import EnvironmentFault, InputError, SelectionError, SessionError
 from workbench.records.trial import (
     BUILD_ERROR,
     BUILD_TIMEOUT,
     DEVICE_LOST,
     OK,
+    REJECTED,
     RUN_ERROR,
     RUN_TIMEOUT,
     UNMEASURED,
     WRONG_RESULT,
+    MeasureOptions,
 )
-from workbench.records.tuning import FAILED, FASTER, FINISHED, NOT_FASTER
-from workbench.session import SessionDirectory
+from workbench.records.tuning import FAILED, FASTER, FINISHED, NOT_FASTER, DryRun
 from workbench.tuning_database import read_database
-
-
-@pytest.fixture
-def rig(session: SessionDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
-    """A session with three tasks; conv2d has the weight 2."""
-    look_for_commands_always(monkeypatch.setattr)
-    return Rig(session, Bench(), tmp_path / "scratch")
-
 
 # trials
 
@@ -373,6 +366,11 @@ def test_without_any_right_trial_the_baseline_is_kept(rig: Rig) -> None:
     assert (final.winner, final.verdict, final.why) == (0, NOT_FASTER, "no trial was right and could be measured")
 
 
+def test_without_any_candidate_the_baseline_is_kept_and_no_trial_is_said_to_be_wrong(rig: Rig) -> None:
+    final = rig.search("conv2d", per_task=1)["tasks"]["conv2d"].final
+    assert (final.winner, final.verdict, final.why) == (0, NOT_FASTER, "no candidate was measured beside it")
+
+
 def test_a_finalist_that_spoils_the_last_measurement_takes_no_part(rig: Rig) -> None:
     rig.bench.spoilers.add("conv2d/4")
     final = rig.search("conv2d", per_task=5, finalists=3)["tasks"]["conv2d"].final
@@ -476,7 +474,7 @@ def test_a_dry_run_builds_and_checks_and_measures_nothing(rig: Rig) -> None:
     assert [trial.status for trial in rig.trials("conv2d")] == [UNMEASURED, UNMEASURED, WRONG_RESULT, UNMEASURED, UNMEASURED, UNMEASURED]
     task = result["tasks"]["conv2d"]
     assert (task.best, task.final, task.baseline_us) == (None, None, None)
-    assert task.stopped_because == "5 candidates were built and checked, none was measured"
+    assert task.stopped_because == "5 candidates: 5 built, 4 checked, none measured"
     assert rig.bench.said("compare") == []
     assert read_database(rig.directory.path / "records").records == ()
     assert not any("untuned" in entry or "1" in entry.split()[1:] for entry in rig.bench.said("learn"))
@@ -499,3 +497,93 @@ def test_a_dry_run_of_a_task_with_trials_keeps_its_winner(rig: Rig) -> None:
     after = rig.search("conv2d", dry_run=2, resume=True)["tasks"]["conv2d"]
     assert (after.final, after.best_us, after.trials) == (before.final, before.best_us, before.trials)
     assert [trial.status for trial in rig.trials("conv2d")] == [*[OK] * 4, *[UNMEASURED] * 2]
+
+
+def test_a_dry_run_counts_what_was_built_checked_and_rejected_and_how_the_others_failed(rig: Rig) -> None:
+    rig.bench.rejections["conv2d"] = 7
+    rig.bench.builds |= {
+        "conv2d/1": Failed(BUILD_ERROR, "no rule"),
+        "conv2d/2": Failed(BUILD_TIMEOUT, "too long"),
+        "conv2d/3": Failed(REJECTED, "no"),
+    }
+    rig.bench.times |= {"conv2d/4": Measured((), 0, WRONG, 0.1), "conv2d/5": Failed(RUN_ERROR, "SIGSEGV"), "conv2d/6": Measured((), 0, None, 0.1)}
+    rig.bench.builds["dense/untuned"] = Failed(BUILD_ERROR, "no compiler")
+    tasks = rig.search("conv2d", "dense", dry_run=8, batch=4)["tasks"]
+    counts = tasks["conv2d"].dry_run
+    assert (counts.candidates, counts.built, counts.checked, counts.unchecked, counts.rejected) == (8, 5, 2, 1, 14)
+    assert counts.failures == {BUILD_ERROR: 1, BUILD_TIMEOUT: 1, REJECTED: 1, WRONG_RESULT: 1, RUN_ERROR: 1}
+    assert tasks["conv2d"].stopped_because == "8 candidates: 5 built, 2 checked, none measured"
+    assert rig.stored("conv2d").dry_run == counts
+    assert tasks["dense"].dry_run == DryRun()
+
+
+def test_each_dry_run_counts_anew_and_a_real_search_has_no_such_counts(rig: Rig) -> None:
+    rig.search("conv2d", dry_run=4)
+    assert rig.search("conv2d", dry_run=3)["tasks"]["conv2d"].dry_run == DryRun(candidates=3, built=3, checked=3)
+    assert rig.search("conv2d", per_task=3)["tasks"]["conv2d"].dry_run is None
+    assert rig.stored("conv2d").dry_run is None
+
+
+# the limit of a build
+
+
+def test_a_build_that_runs_into_the_learned_limit_says_what_set_it(rig: Rig) -> None:
+    rig.bench.builds |= {"conv2d/2": Failed(BUILD_TIMEOUT, "Building took more than 2.5 s.", 2.5), "conv2d/3": Failed(BUILD_ERROR, "no rule")}
+    rig.search("conv2d", per_task=5)
+    trials = rig.trials("conv2d")
+    assert trials[2].error == (
+        "Building took more than 2.5 s. That is a learned limit: 20 times the median of the task's builds (0.12 s), "
+        "at least 1 s; --build-timeout is 30 s."
+    )
+    assert trials[3].error == "no rule"
+
+
+def test_a_build_that_runs_into_the_users_own_limit_says_nothing_of_a_learned_one(rig: Rig) -> None:
+    rig.bench.builds["conv2d/2"] = Failed(BUILD_TIMEOUT, "Building took more than 2 s.", 2.0)
+    rig.search("conv2d", per_task=5, measure=MeasureOptions(build_timeout_s=2.0))
+    assert rig.trials("conv2d")[2].error == "Building took more than 2 s."
+
+
+# the space of a task
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "space"),
+    [
+        ({}, {}, "default"),
+        ({"space": "tensorcore"}, {}, "tensorcore"),
+        ({"space": "tensorcore"}, {"space": "default"}, "default"),
+        ({"schedule": "mine:tile"}, {"space": "plain"}, "plain"),
+        ({"schedule": "mine:tile"}, {"schedule": "mine:other"}, ""),
+    ],
+)
+def test_a_resumed_search_goes_on_in_the_space_of_before_unless_another_one_is_named(
+    rig: Rig, first: dict[str, str], then: dict[str, str], space: str
+) -> None:
+    rig.search("conv2d", per_task=3, **first)
+    task = rig.search("conv2d", per_task=5, resume=True, **then)["tasks"]["conv2d"]
+    assert (task.trials, task.space, task.schedule) == (5, space, then.get("schedule", ""))
+
+
+def test_a_task_that_was_searched_with_a_schedule_function_does_not_go_on_without_it(rig: Rig) -> None:
+    rig.search("conv2d", per_task=3, schedule="mine:tile")
+    with pytest.raises(SessionError, match="conv2d was searched with the schedule function mine:tile") as refused:
+        rig.search("conv2d", per_task=5, resume=True)
+    assert "--schedule mine:tile --trust" in refused.value.remedy
+    assert len(rig.trials("conv2d")) == 3
+
+
+def test_a_task_of_a_schedule_function_does_not_join_a_search_without_it(rig: Rig) -> None:
+    rig.search("dense", per_task=3, schedule="mine:tile")
+    numbers: list[int] = []
+    rig.bench.on_measure = lambda fingerprint: numbers.append(rig.tell("add", task=rig.tasks()["dense"].task)) if fingerprint == "conv2d/2" else None
+    assert list(rig.search("conv2d", per_task=4, resume=True)["tasks"]) == ["conv2d"]
+    failure = rig.answer(numbers[0]).failure
+    assert failure is not None
+    assert "mine:tile" in failure.message
+
+
+def test_a_dry_run_does_not_change_in_what_a_task_was_searched(rig: Rig) -> None:
+    rig.search("conv2d", per_task=3, schedule="mine:tile")
+    rig.search("conv2d", dry_run=2)
+    assert rig.stored("conv2d").schedule == "mine:tile"

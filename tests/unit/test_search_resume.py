@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
+import os
 import sqlite3
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.search_fakes import RIGHT, TARGET, WRONG, Bench, FakeTaskSearch, Rig, look_for_commands_always, trace_of
+from tests.unit.search_fakes import RIGHT, TARGET, WRONG, FakeTaskSearch, Rig, trace_of
+from workbench.api.winner import winner
 from workbench.engines.search_protocol import Artifact, Candidate, Experience, Failed, Measured
-from workbench.errors import Interrupted
+from workbench.errors import Interrupted, SelectionError, SessionError
 from workbench.records.trial import BUILD_ERROR, OK, RUN_ERROR, MeasureOptions
 from workbench.records.tuning import FINISHED, STOPPED
 from workbench.search.recorder import RECORD_ERROR, Recorder
 from workbench.search.task_run import TaskRun
-from workbench.session import SessionDirectory
 from workbench.tuning_database import RECORD_FILE, read_database
-
-
-@pytest.fixture
-def rig(session: SessionDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
-    """A session with three tasks; conv2d has the weight 2."""
-    look_for_commands_always(monkeypatch.setattr)
-    return Rig(session, Bench(), tmp_path / "scratch")
 
 
 def cancel_at(rig: Rig, fingerprint: str) -> None:
@@ -96,6 +92,40 @@ def test_under_other_conditions_there_is_a_new_baseline_and_old_times_do_not_cou
     assert (task.trials, task.baseline_us, task.best, task.best_us, task.conditions) == (7, 200.0, 6, 99.875, "elsewhere")
     assert task.final.best == 6
     assert rig.bench.said("compare") == ["conv2d/untuned conv2d/2 conv2d/1"]
+
+
+def test_times_of_other_conditions_are_said_to_be_there_where_nothing_is_measured_under_the_present_ones(rig: Rig) -> None:
+    rig.bench.times |= {"conv2d/1": 10.0, "conv2d/2": Failed(RUN_ERROR, "no")}
+    rig.search("conv2d", trials=4)
+    rig.conditions = "elsewhere"
+    rig.differences = lambda digest, options: (f"{digest} instead of elsewhere",)
+    task = rig.search("conv2d", trials=4, resume=True)["tasks"]["conv2d"]
+    assert (task.trials, task.baseline_us, task.best, task.best_us, task.final) == (4, None, None, None, None)
+    assert (task.other_trials, task.elsewhere) == (3, "measured under other conditions (here instead of elsewhere)")
+    assert rig.stored("conv2d") == task
+    with pytest.raises(SelectionError, match=r"measured under other conditions \(here instead of elsewhere\)"):
+        winner([task], "conv2d")
+
+
+def test_a_baseline_that_stands_alone_says_where_the_other_trials_are(rig: Rig) -> None:
+    rig.bench.times["conv2d/1"] = 10.0
+    rig.search("conv2d", per_task=4)
+    rig.conditions = "elsewhere"
+    task = rig.search("conv2d", per_task=4, resume=True)["tasks"]["conv2d"]
+    assert (task.trials, task.baseline_us, task.best) == (5, 100.0, 4)
+    assert task.final.why == "no candidate was measured beside it; earlier ones were measured under other conditions"
+
+
+def test_who_comes_back_to_the_first_conditions_has_its_times_again(rig: Rig) -> None:
+    rig.bench.times["conv2d/1"] = 10.0
+    before = rig.search("conv2d", trials=4)["tasks"]["conv2d"]
+    rig.conditions = "elsewhere"
+    rig.search("conv2d", trials=4, resume=True)
+    rig.conditions = "here"
+    after = rig.search("conv2d", trials=4, resume=True)["tasks"]["conv2d"]
+    assert (after.best, after.best_us, after.baseline_us, after.final.winner) == (1, 10.0, 100.0, 1)
+    assert (after.other_trials, before.final.winner) == (0, 1)
+    assert rig.bench.said("measure") == []
 
 
 def test_a_finished_search_that_is_resumed_does_nothing_and_keeps_its_winner(rig: Rig) -> None:
@@ -238,6 +268,43 @@ def test_records_that_are_complete_are_not_read(rig: Rig, monkeypatch: pytest.Mo
     assert len(records(rig)) == 7
 
 
+def a_file(folder: Path, stack: contextlib.ExitStack) -> None:
+    folder.write_text("")
+
+
+def linked_files(folder: Path, stack: contextlib.ExitStack) -> None:
+    folder.mkdir()
+    (folder / RECORD_FILE).symlink_to(folder / "elsewhere")
+
+
+def held_by_another(folder: Path, stack: contextlib.ExitStack) -> None:
+    folder.mkdir()
+    descriptor = os.open(folder, os.O_RDONLY)
+    stack.callback(os.close, descriptor)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+@pytest.mark.parametrize("spoil", [a_file, linked_files, held_by_another])
+def test_the_sessions_own_records_that_cannot_be_used_are_to_be_moved_away(rig: Rig, spoil: Callable[[Path, contextlib.ExitStack], None]) -> None:
+    folder = rig.directory.path / "records"
+    with contextlib.ExitStack() as stack:
+        spoil(folder, stack)
+        with pytest.raises(SessionError, match="session's own records cannot be used") as refused:
+            rig.search("conv2d", per_task=5)
+    assert "move it away: the next search writes it again" in refused.value.remedy
+    assert "Give a folder" not in str(refused.value)
+    folder.rename(folder.with_name("away"))
+    rig.search("conv2d", per_task=5)
+    assert len(records(rig)) == 4
+
+
+def test_records_that_were_moved_away_are_written_again(rig: Rig) -> None:
+    rig.search("conv2d", per_task=5)
+    (rig.directory.path / "records").rename(rig.directory.path / "away")
+    rig.search("conv2d", per_task=6, resume=True)
+    assert sorted(tile for tile, _ in records(rig)) == [1, 2, 3, 4, 5]
+
+
 @pytest.mark.parametrize("trace", ["{", "[[], []]x", json.dumps([[], [["a\x01"]]]), "[NaN]"])
 def test_a_trial_that_stock_tvm_could_not_read_stays_in_the_store_and_is_told_of(rig: Rig, trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = trace_of
@@ -249,6 +316,7 @@ def test_a_trial_that_stock_tvm_could_not_read_stays_in_the_store_and_is_told_of
     task = rig.search("conv2d", per_task=4)["tasks"]["conv2d"]
     assert [trial.status for trial in rig.trials("conv2d")] == [OK] * 4
     assert task.first_errors[RECORD_ERROR].startswith("Trial 2: A record cannot be kept in the database")
+    assert task.first_errors[RECORD_ERROR].endswith("The session keeps it.")
     assert [tile for tile, _ in records(rig)] == [1, 3]
 
 

@@ -169,6 +169,22 @@ def test_commands_are_taken_once_in_the_order_they_came(session: SessionDirector
         assert front.open_commands() == ()
 
 
+def test_a_command_waits_for_what_runs_as_long_as_both_are_so(session: SessionDirectory) -> None:
+    with session.store() as store:
+        first, second, third = (store.add_command(kind, {}) for kind in ("tune", "tune", "stop"))
+        assert store.running_beside(second) is None
+        store.take_command()
+        store.take_command(["stop"])
+        running = store.running_beside(second)
+        assert running is not None
+        assert (running.command, running.kind) == (first, "tune")
+        assert store.running_beside(first) is None
+        store.finish_command(third, result={})
+        store.take_command()
+        assert store.running_beside(second) is None
+        assert store.running_beside(10**9) is None
+
+
 def test_a_pending_command_that_is_cancelled_ends_at_once_and_is_never_taken(session: SessionDirectory) -> None:
     with session.store() as store:
         number = store.add_command("profile", {})

@@ -203,14 +203,21 @@ def test_colour_is_for_terminals_only() -> None:
     assert "\x1b" not in shown(profile_table(SMALL))
 
 
-def test_a_pipe_has_a_fixed_width_and_no_colour_whatever_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "33")
+@pytest.mark.parametrize(
+    ("columns", "width"),
+    [(None, 220), ("33", 33), ("120", 120), ("400", 400), ("99999", 10_000), ("", 220), ("0", 220), ("-5", 220), ("wide", 220), ("9" * 5000, 220)],
+)
+def test_a_pipe_is_as_wide_as_columns_says_and_has_no_colour(columns: str | None, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns is not None:
+        monkeypatch.setenv("COLUMNS", columns)
     stream = io.StringIO()
     console = formats.table_console(stream)
     console.print(profile_table(SMALL))
 
-    assert console.width == formats.PIPE_WIDTH
+    assert console.width == width
+    assert max(map(cell_len, stream.getvalue().splitlines())) <= width
     assert "\x1b" not in stream.getvalue()
 
 
@@ -315,8 +322,8 @@ def test_bars_show_any_share_above_zero(share: float, unicode_bar: str, ascii_ba
     assert formats.bar(share, width=8, ascii_only=True) == ascii_bar
 
 
-@pytest.mark.parametrize(("value", "text"), [(None, "-"), (0.0, "0.00"), (1234.567, "1,234.57"), (1e15, "1.000e+15")])
-def test_times_have_two_decimals_and_never_sprawl(value: float | None, text: str) -> None:
+@pytest.mark.parametrize(("value", "text"), [(None, "-"), (0.0, "0.00"), (0.0042, "0.0042"), (1234.567, "1,234.57"), (1e15, "1.000e+15")])
+def test_times_have_two_decimals_that_say_something_and_never_sprawl(value: float | None, text: str) -> None:
     assert formats.microseconds(value) == text
 
 

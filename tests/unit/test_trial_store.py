@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,6 +60,27 @@ def fill(store: Store, count: int, task: str = "conv2d-1", *, first: int = 0) ->
     return [store.trials.add(trial(number, task), f"trace {number}" if number else "", progress(number + 1, task)) for number in range(first, count)]
 
 
+def readers(store: Store) -> list[Callable[[], Any]]:
+    """All ways to read the trial number 1."""
+    return [
+        lambda: store.trials.since(0),
+        store.trials.all,
+        lambda: store.trials.of_task("conv2d-1"),
+        lambda: store.trials.with_traces("conv2d-1"),
+        lambda: store.trials.trial("conv2d-1", 1),
+    ]
+
+
+def edited(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """A record with another value at ``$.outer.inner``."""
+    *outer, name = path.removeprefix("$.").split(".")
+    place = values
+    for key in outer:
+        place = place[key]
+    place[name] = value
+    return values
+
+
 # what was written comes back
 
 
@@ -101,6 +124,17 @@ def test_trials_are_read_by_cursor_across_tasks(session: SessionDirectory) -> No
         assert store.trials.since(cursors[-1]) == []
         assert store.trials.all() == found
         assert store.trials.since(10**9) == []
+
+
+def test_the_last_cursor_parts_earlier_trials_from_later_ones(session: SessionDirectory) -> None:
+    with session.store() as store:
+        assert (store.trials.last(), store.trials.all(until=0)) == (0, [])
+        fill(store, 3)
+        last = store.trials.last()
+        fill(store, 2, "dense-2")
+        assert [(stored.trial.task, stored.trial.number) for stored in store.trials.all(until=last)] == [("conv2d-1", number) for number in range(3)]
+        assert [stored.trial.task for stored in store.trials.since(last)] == ["dense-2"] * 2
+        assert store.trials.all(until=store.trials.last()) == store.trials.all()
 
 
 def test_counts_leave_out_what_was_not_measured(session: SessionDirectory) -> None:
@@ -149,18 +183,82 @@ def test_a_record_that_makes_no_sense_is_a_damaged_session(session: SessionDirec
     else:
         spoil(session.database, "UPDATE trials SET record = ? WHERE number = 1", text)
     with session.store() as store:
-        for read in (
-            lambda: store.trials.since(0),
-            store.trials.all,
-            lambda: store.trials.of_task("conv2d-1"),
-            lambda: store.trials.with_traces("conv2d-1"),
-            lambda: store.trials.trial("conv2d-1", 1),
-        ):
+        for read in readers(store):
             with pytest.raises(SessionError, match="damaged") as caught:
                 read()
             assert len(caught.value.message) < 500
         assert store.trials.trial("conv2d-1", 2) == trial(2)
         assert store.trials.progress() == [progress(3)]
+
+
+SENSELESS = {
+    "a time of 0": ("$.times_us", [0, 99.0]),
+    "a time below 0": ("$.times_us", [99.0, -1e-9]),
+    "ok without times": ("$.times_us", []),
+    "a best of 0": ("$.best_us", 0),
+    "more runs than 64 bits": ("$.runs", 2**63),
+    "fewer runs than none": ("$.runs", -1),
+    "a number beyond 64 bits": ("$.number", 2**64),
+    "another number": ("$.number", 2),
+    "a number below 0": ("$.number", -1),
+    "another task": ("$.task", "dense-2"),
+    "an unknown status": ("$.status", "fine"),
+    "a status with escapes": ("$.status", "\x1b[31m" * 100),
+    "elements beyond 64 bits": ("$.check.elements", 10**30),
+    "a device below 0": ("$.options.device", -1),
+    "repeats beyond 64 bits": ("$.options.repeat", 10**200),
+}
+
+
+@pytest.mark.parametrize("change", SENSELESS.values(), ids=SENSELESS)
+def test_a_trial_that_no_search_can_have_written_is_a_damaged_session(session: SessionDirectory, change: tuple[str, Any]) -> None:
+    path, value = change
+    with session.store() as store:
+        fill(store, 3)
+        text = json.dumps(edited(trial(1).to_dict(), path, value))
+    spoil(session.database, "UPDATE trials SET record = ? WHERE number = 1", text)
+    with session.store() as store:
+        for read in readers(store):
+            with pytest.raises(SessionError, match="damaged") as caught:
+                read()
+            assert str(caught.value).isprintable()
+            assert len(caught.value.message) < 500
+        assert store.trials.trial("conv2d-1", 2) == trial(2)
+
+
+@pytest.mark.parametrize(("column", "value"), [("number", 7), ("number", "x"), ("task", "dense-2"), ("task", b"conv2d-1")])
+def test_a_trial_in_another_place_than_its_own_is_a_damaged_session(session: SessionDirectory, column: str, value: Any) -> None:
+    with session.store() as store:
+        fill(store, 2)
+    spoil(session.database, f"UPDATE trials SET {column} = ? WHERE number = 1", value)  # noqa: S608 - names of columns
+    with session.store() as store, pytest.raises(SessionError, match="damaged"):
+        store.trials.all()
+
+
+SENSELESS_PROGRESS = {
+    "a state": ("$.state", "happy"),
+    "a task": ("$.task", "dense-2"),
+    "a time of 0": ("$.best_us", 0.0),
+    "a final time": ("$.final.winner_us", -1.0),
+    "a verdict": ("$.final.verdict", "best"),
+    "trials": ("$.trials", 2**63),
+    "a winner": ("$.final.winner", -1),
+    "errors": ("$.errors.run_error", -1),
+}
+
+
+@pytest.mark.parametrize("change", SENSELESS_PROGRESS.values(), ids=SENSELESS_PROGRESS)
+def test_progress_that_no_search_can_have_written_is_a_damaged_session(session: SessionDirectory, change: tuple[str, Any]) -> None:
+    path, value = change
+    done = progress(9, state=FINISHED, errors={RUN_ERROR: 2}, final=FINAL, best_us=50.0, space_size=10**40)
+    with session.store() as store:
+        store.trials.set_progress(done)
+        assert store.trials.progress() == [done]
+    spoil(session.database, "UPDATE searches SET record = ?", json.dumps(edited(done.to_dict(), path, value)))
+    with session.store() as store:
+        for read in (store.trials.progress, lambda: store.trials.progress_of("conv2d-1")):
+            with pytest.raises(SessionError, match="damaged"):
+                read()
 
 
 @pytest.mark.parametrize("text", ["{", "", b"\xff"])

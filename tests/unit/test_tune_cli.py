@@ -5,54 +5,36 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import shlex
+import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console, RenderableType
 
+from tests.unit.command_line import Answer
+from workbench.analysis.forecast import model_forecast_us
 from workbench.api.search import summary
-from workbench.cli.main import main
-from workbench.cli.tune_figures import model_forecast_us
+from workbench.cli.progress import ProgressLine
+from workbench.cli.tune import Outcome
 from workbench.cli.tune_progress import TuneProgress, live_table, sparkline
-from workbench.cli.tune_state import SearchState
+from workbench.cli.tune_state import SearchState, Snapshot
 from workbench.cli.tune_table import tune_table
 from workbench.cli.tune_words import PlainLines, duration, standing
+from workbench.errors import EnvironmentFault, Interrupted, WorkbenchError
+from workbench.kernel import Pending, WorkerProcess
 from workbench.links import build_profile
 from workbench.records.command import Event
 from workbench.records.profile import CallTime, Kernel, KernelCall, Measurement, Profile, TensorShape
 from workbench.records.selection import SelectedTask
 from workbench.records.trial import Trial
-from workbench.records.tuning import FASTER, NOT_FASTER, Final, SearchBudget, TaskProgress, TuneRequest
+from workbench.records.tuning import FASTER, NOT_FASTER, SPACES, DryRun, Final, SearchBudget, TaskProgress, TuneRequest
 from workbench.session import SessionDirectory
 
 HOSTILE = "\x1b[31m<b>" + "x" * 200 + "\u202e畳み込み"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a call of the command line gave."""
-
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
-    """Runs the command line in this process, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> Answer:
-        try:
-            code = main(arguments)
-        except SystemExit as exit_:  # argparse's way
-            code = int(exit_.code or 0)
-        return Answer(code, *capsys.readouterr())
-
-    return run
 
 
 class Clock:
@@ -109,13 +91,29 @@ def dense(**changes: Any) -> TaskProgress:
     return replace(TaskProgress(DENSE.task, "dense", 1), **changes)
 
 
+def tell(made: SearchState, phase: str) -> None:
+    made.on_event(Event(1, 0.0, "progress", {"phase": phase}))
+
+
 def state(clock: Clock, tasks: list[TaskProgress], trials: list[Trial], *, known: list[Trial] | None = None, **changes: Any) -> SearchState:
-    """A search that has begun a hundred seconds ago."""
+    """A search that was asked for ten seconds ago, in its first round."""
     made = SearchState(request(**changes), PROFILE, clock=clock)
-    made.take_known(known or [])
-    made.on_event(Event(1, 0.0, "progress", {"phase": "prepare: conv"}))
+    made.begin(known or [])
+    tell(made, "prepare: conv")
     clock.now += 10.0
     made.take(trials, tasks)
+    return made
+
+
+def with_rounds(clock: Clock, tasks: list[TaskProgress], trials: list[Trial], **changes: Any) -> SearchState:
+    """The same with two rounds: the first one took ten seconds and gave the trials, the second one has just begun."""
+    made = state(clock, tasks, [], **changes)
+    tell(made, "search: conv")
+    made.take([], tasks)
+    clock.now += 10.0
+    made.take(trials, tasks)
+    tell(made, "search: conv")
+    made.take([], tasks)
     return made
 
 
@@ -193,22 +191,28 @@ def test_tasks_tell_how_far_their_search_is(session: SessionDirectory, call: Cal
     after = json.loads(call("tasks", *place, "--json", "-").out)["tasks"]
     assert [(item["state"], item["best_us"], item["trials"]) for item in after] == [("finished", 11.0, 2), (None, None, 0), (None, None, 0)]
     assert [{**item, "state": None, "best_us": None, "trials": 0} for item in after] == before
+    assert {item["other_conditions"] for item in after} == {None}
     heading, _, first, *_ = call("tasks", *place).out.splitlines()
     assert {"State", "Best(us)"} <= set(heading.split())
     assert {"finished", "11.00"} <= set(first.split())
 
 
-@dataclass
-class Ended:
-    """A search that has ended."""
-
-    tasks: list[TaskProgress]
-
-    def result(self) -> dict[str, Any]:
-        return result(*self.tasks)
-
-    def progress(self) -> list[TaskProgress]:
-        return self.tasks
+def test_times_of_other_conditions_are_told_by_tasks_in_words_and_in_json(session: SessionDirectory, call: Callable[..., Answer]) -> None:
+    place = ("--session", str(session.path))
+    task = json.loads(call("tasks", *place, "--json", "-").out)["tasks"][0]["task"]
+    elsewhere = TaskProgress(task, "conv2d", 2, "finished", trials=3, other_trials=2, other_conditions=("1 thread instead of 2", HOSTILE))
+    with session.store() as store:
+        store.trials.set_progress(elsewhere)
+    found = json.loads(call("tasks", *place, "--json", "-").out)["tasks"][0]
+    assert found["other_conditions"] == {"trials": 2, "differences": ["1 thread instead of 2", HOSTILE]}
+    assert found["best_us"] is None
+    text = call("tasks", *place).out
+    assert "conv2d has no best: it was measured under other conditions (1 thread instead of 2;" in text
+    assert "\\x1b[31m" in text
+    assert "\x1b" not in text
+    with session.store() as store:
+        store.trials.set_progress(replace(elsewhere, best=1, best_us=3.0))
+    assert "other conditions" not in call("tasks", *place).out
 
 
 @pytest.mark.parametrize(("states", "code"), [(("failed", "failed"), 1), (("failed", "finished"), 0), (("dropped", "stopped"), 0)])
@@ -221,44 +225,259 @@ def test_a_search_whose_tasks_all_failed_is_no_success(
         selection = store.selection()
     assert selection is not None
     tasks = [TaskProgress(item.task, item.name, 1, state, stopped_because="no reason") for item, state in zip(selection.tasks, states, strict=True)]
-    monkeypatch.setattr("workbench.cli.tune.run_search", lambda *_, **__: Ended(tasks))
+    monkeypatch.setattr("workbench.cli.tune.run_search", lambda *_, **__: Outcome(result(*tasks), tasks))
     answer = call("tune", *place)
     assert answer.code == code
     assert answer.out.count("failed: no reason") == states.count("failed")
 
 
+def test_the_help_names_the_spaces_and_what_a_schedule_function_is(call: Callable[..., Answer]) -> None:
+    words = call("tune", "--help").out
+    said = " ".join(words.split())
+    assert all(f"{name}: {text}" in said for name, text in SPACES.items())
+    example = words[words.index("    def tile(sch):") : words.index("  --resume needs the function")]
+    compile(textwrap.dedent(example), "help", "exec")
+    assert "tvm.s_tir.Schedule" in words
+    assert "--schedule mine:tile --trust" in words
+
+
+# a search that is stopped, or has to wait
+
+
+class Front:
+    """The worker's side of a search, played by a test: what the store says after each look of the command."""
+
+    def __init__(self, session: SessionDirectory, monkeypatch: pytest.MonkeyPatch, steps: list[Callable[[int, Any], Any]]) -> None:
+        self.session = session
+        self.cancelled = 0
+        self._steps = steps
+        monkeypatch.setattr(WorkerProcess, "begin", self._begin)
+        monkeypatch.setattr(WorkerProcess, "poll", self._poll)
+        monkeypatch.setattr(WorkerProcess, "cancel", self._cancel)
+        monkeypatch.setattr("workbench.cli.tune._REFRESH_S", 0.0)
+
+    def _begin(self, kind: str, arguments: dict[str, Any]) -> Pending:
+        with self.session.store() as store:
+            return Pending(kind, arguments, number=store.add_command(kind, arguments))
+
+    def _poll(self, pending: Pending, *, on_event: Any = None) -> dict[str, Any] | None:
+        if on_event is None:
+            return None
+        step = self._steps.pop(0)
+        answer: dict[str, Any] | None = step(pending.number, on_event)
+        return answer
+
+    def _cancel(self, pending: Pending) -> None:
+        self.cancelled += 1
+
+    def begin_search(self, number: int) -> None:
+        with self.session.store() as store:
+            store.update_manifest({"search": {"command": number, "after_trial": store.trials.last()}})
+
+    def add(self, kernel: str, number: int, *, time_us: float, **changes: Any) -> None:
+        with self.session.store() as store:
+            profile = store.profile()
+            assert profile is not None
+            task = next(task for task in profile.tasks if task.name == kernel)
+            progress = TaskProgress(task.task, kernel, task.weight, "searching", trials=number + 1, baseline_us=50.0, best_us=time_us)
+            store.trials.add(trial(number, task=task.task, time_us=time_us), "", replace(progress, **changes))
+
+
+def interrupt(number: int, on_event: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def progressing(number: int, on_event: Any) -> None:
+    on_event(Event(1, 0.0, "progress", {"command": number, "phase": "prepare: conv2d"}))
+
+
+@pytest.fixture
+def selected(session: SessionDirectory, call: Callable[..., Answer]) -> SessionDirectory:
+    """A session with its hottest task selected."""
+    assert call("select", "--session", str(session.path), "--top", "1").code == 0
+    return session
+
+
+def test_a_stopped_search_prints_what_it_found_and_how_to_go_on(
+    selected: SessionDirectory, call: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def measure(number: int, on_event: Any) -> None:
+        front.begin_search(number)
+        front.add("conv2d", 0, time_us=50.0)
+        front.add("conv2d", 1, time_us=20.0)
+
+    front = Front(selected, monkeypatch, [progressing, measure, interrupt])
+    answer = call("tune", "--session", str(selected.path), "--schedule", "my mine:tile", "--trust", "--json", str(tmp_path / "out.json"))
+    assert (answer.code, front.cancelled) == (130, 1)
+    heading, _, first, *rest = answer.out.splitlines()
+    assert heading.split()[:4] == ["Task", "Weight", "Baseline(us)", "Best(us)"]
+    assert [cell.strip() for cell in first.split("  ") if cell.strip()][:5] == ["conv2d", "2", "50.00", "20.00", "2.50x"]
+    assert "2 calls of these kernels: 100.00 to 40.00 us (2.50x)" in rest
+    *progress, last = answer.err.splitlines()
+    assert all(line.startswith("  ") for line in progress)
+    again = f"workbench tune --session {shlex.quote(str(selected.path))} --resume --schedule 'my mine:tile' --trust"
+    assert last == f"workbench: Stopped. What was measured is saved: go on with {again}."
+    values = json.loads((tmp_path / "out.json").read_text())
+    assert (values["trials"], values["transfer"], values["tasks"][0]["best_us"]) == (2, None, 20.0)
+
+
+def test_a_search_that_is_stopped_before_its_turn_prints_no_table(
+    selected: SessionDirectory, call: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    front = Front(selected, monkeypatch, [progressing, interrupt])
+    answer = call("tune", "--session", str(selected.path), "--json", "-")
+    assert (answer.code, answer.out, front.cancelled) == (130, "", 1)
+    assert answer.err == "workbench: Stopped. The search had not begun.\n"
+
+
+def test_a_dry_run_that_is_stopped_is_gone_on_with_as_one(
+    selected: SessionDirectory, call: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    front = Front(selected, monkeypatch, [lambda number, on_event: front.begin_search(number), interrupt])
+    answer = call("tune", "--dry-run", "3", "-q", "--session", str(selected.path))
+    assert answer.err.endswith("--dry-run 3.\n")
+
+
+def test_a_search_that_waits_shows_nothing_of_the_one_before_it(
+    selected: SessionDirectory, call: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wait(number: int, on_event: Any) -> None:
+        front.begin_search(number - 1)
+        on_event(Event(0, 0.0, "waiting", {"command": number, "behind": "tune"}))
+        front.add("conv2d", 0, time_us=50.0)
+
+    def go_on(number: int, on_event: Any) -> None:
+        front.add("conv2d", 1, time_us=40.0, state="finished", stopped_because="theirs")
+
+    def begin(number: int, on_event: Any) -> None:
+        front.add("conv2d", 2, time_us=30.0)  # the last one of the other search, which was not looked at before
+        front.begin_search(number)
+        progressing(number, on_event)
+        front.add("conv2d", 3, time_us=20.0)
+
+    def end(number: int, on_event: Any) -> dict[str, Any]:
+        with selected.store() as store:
+            (progress,) = store.trials.progress()
+        done = replace(progress, state="finished", stopped_because="ours")
+        with selected.store() as store:
+            store.trials.set_progress(done)
+        return {"trials": 4, "seconds": 1.0, "stopped_because": "all tasks have ended", "tasks": [done.to_dict()], "transfer": []}
+
+    snapshots: list[Snapshot] = []
+    monkeypatch.setattr(PlainLines, "of", lambda lines, snapshot: snapshots.append(snapshot) or standing(snapshot))
+    front = Front(selected, monkeypatch, [wait, go_on, begin, end])
+    answer = call("tune", "--session", str(selected.path), "--json", "-")
+    assert answer.code == 0, answer.err
+    first, second, third, _ = snapshots
+    assert [line.partition("s  ")[2] for line in answer.err.splitlines()[:2]] == ["waiting for the search of another front to end, 0 s so far"] * 2
+    for snapshot in (first, second):
+        assert (snapshot.tasks, snapshot.trials, snapshot.history_us, snapshot.is_begun) == ((), 0, {}, False)
+    assert (third.trials, third.is_begun, third.waits_for) == (4, True, "")
+    assert [(task.trials, task.state) for task in third.tasks] == [(4, "searching")]
+    assert "starting the worker" not in answer.err
+    assert "theirs" not in answer.err
+
+
+def test_a_profile_that_waits_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressLine(quiet=False) as line:
+        for behind in ("tune", "nonsense\x1b[31m"):
+            line.on_event(Event(0, 0.0, "waiting", {"command": 2, "behind": behind}))
+    told = [text.partition(" s  ")[2] for text in capsys.readouterr().err.splitlines()]
+    assert told == ["waiting for the search of another front to end", "waiting for the work of another front to end"]
+
+
+def test_before_a_search_begins_it_says_what_is_being_done_and_the_wait_is_none_of_its_time() -> None:
+    clock, lines = Clock(), PlainLines()
+    made = SearchState(request(), PROFILE, clock=clock)
+    clock.now += 1.0
+    assert (standing(made.snapshot()), lines.of(made.snapshot())) == (["starting the worker; 1 s spent"], [])
+    made.on_event(Event(0, 0.0, "waiting", {"behind": "profile"}))
+    waiting = ["waiting for the profile of another front to end, 1 s so far"]
+    assert lines.of(made.snapshot()) == waiting
+    assert shown(live_table(made.snapshot(), most_tasks=9)).splitlines() == waiting
+    told = []
+    for _ in range(61):
+        clock.now += 1.0
+        told += lines.of(made.snapshot())
+    assert told == [f"waiting for the profile of another front to end, {words} so far" for words in ("31 s", "1 min 01 s")]
+    tell(made, "load")
+    assert standing(made.snapshot()) == ["loading the program; 0 s spent"]
+    clock.now += 6.0
+    assert lines.of(made.snapshot()) == ["loading the program; 6 s spent"]
+    made.begin([trial(0), trial(1)])
+    made.take([trial(2)], [conv()])
+    assert (made.snapshot().trials, made.snapshot().seconds) == (3, 6.0)
+    assert "3 trials" in standing(made.snapshot())[0]
+
+
 # figures
 
 
-def test_the_forecast_takes_off_what_each_call_saves_and_never_more_than_its_share_of_the_rows() -> None:
-    assert model_forecast_us(PROFILE, []) == 100.0
-    assert model_forecast_us(PROFILE, [conv(), dense()]) == pytest.approx(100.0 - 2 * 10.0)
-    assert model_forecast_us(PROFILE, [conv(baseline_us=10.0, best_us=20.0)]) == 100.0
-    assert model_forecast_us(PROFILE, [conv(baseline_us=1e6, best_us=0.25e6)]) == pytest.approx(100.0 - 0.75 * 60.0)
-    assert model_forecast_us(PROFILE, [conv(final=final(NOT_FASTER, "", winner=0))]) == 100.0
-    assert model_forecast_us(replace(PROFILE, total_us=None), [conv()]) is None
+def test_progress_table_and_json_have_the_same_forecast_of_all_that_was_found_in_the_session() -> None:
+    tasks = [conv(), dense(baseline_us=20.0, best_us=5.0)]
+    forecast_us = model_forecast_us(PROFILE, tasks)
+    assert forecast_us == pytest.approx(100.0 - 20.0 - 15.0)
+    only_conv = replace(request(), tasks=request().tasks[:1])
+    made = SearchState(only_conv, PROFILE, clock=Clock())
+    made.begin([])
+    made.take([], tasks)
+    assert made.snapshot().forecast_us == forecast_us
+    words = "forecast of the whole model with what was found for other tasks before: 100.00 to 65.00 us (1.54x)"
+    assert words in shown(tune_table(result(tasks[0]), tasks, PROFILE)).splitlines()
 
 
-def test_the_rate_counts_the_trials_of_this_search_and_gives_the_time_left() -> None:
+def test_the_rate_is_that_of_whole_rounds_and_gives_the_time_left() -> None:
     known = [trial(number, task=DENSE.task) for number in range(3)]
     tasks = [conv(trials=5), dense(trials=3)]
-    snapshot = state(Clock(), tasks, [trial(number) for number in range(5)], known=known).snapshot()
-    assert (snapshot.trials, snapshot.rate, snapshot.seconds) == (8, 0.5, 10.0)
+    snapshot = with_rounds(Clock(), tasks, [trial(number) for number in range(5)], known=known).snapshot()
+    assert (snapshot.trials, snapshot.rate, snapshot.seconds, snapshot.is_estimating) == (8, 0.5, 20.0, False)
     assert snapshot.left_s == pytest.approx((12 + 14) / 0.5)
     seconds = SearchBudget(per_task=17, seconds=30.0)
-    assert state(Clock(), tasks, [trial(0)], known=known, budget=seconds).snapshot().left_s == pytest.approx(20.0)
+    assert with_rounds(Clock(), tasks, [trial(0)], known=known, budget=seconds).snapshot().left_s == pytest.approx(10.0)
     trials = SearchBudget(trials=10)
-    assert state(Clock(), tasks, [trial(0), trial(1)], known=known, budget=trials).snapshot().left_s == pytest.approx(5 / 0.2)
-    assert state(Clock(), tasks, [trial(0)], budget=SearchBudget()).snapshot().left_s is None
+    assert with_rounds(Clock(), tasks, [trial(0), trial(1)], known=known, budget=trials).snapshot().left_s == pytest.approx(5 / 0.2)
+    unlimited = with_rounds(Clock(), tasks, [trial(0)], budget=SearchBudget()).snapshot()
+    assert (unlimited.left_s, unlimited.is_estimating) == (None, False)
+    assert "time left unknown" in standing(unlimited)[0]
+
+
+def test_no_time_left_is_told_before_a_whole_round_was_seen() -> None:
+    clock = Clock()
+    tasks = [conv(trials=1), dense()]
+    made = state(clock, tasks, [trial(0)])
+    for _ in range(3):  # a worker's start and a baseline are no measure, nor is what has been measured of a round
+        tell(made, "search: conv")
+        clock.now += 30.0
+        tell(made, "measure: conv")
+        made.take([], tasks)
+        snapshot = made.snapshot()
+        assert (snapshot.rate, snapshot.left_s, snapshot.is_estimating) == (None, None, True)
+    assert standing(made.snapshot())[0] == "1 trials; 1 min 40 s spent, estimating the time left"
+    made.take([trial(number) for number in range(1, 9)], tasks)
+    assert made.snapshot().is_estimating
+    tell(made, "search: conv")
+    made.take([], tasks)
+    assert made.snapshot().rate == pytest.approx(8 / 60.0)
+    assert not made.snapshot().is_estimating
+
+
+def test_a_budget_of_seconds_needs_no_estimate() -> None:
+    made = state(Clock(), [conv()], [trial(0)], budget=SearchBudget(per_task=17, seconds=30.0))
+    assert standing(made.snapshot())[0] == "1 trials; 10 s spent, 20 s left"
+
+
+def test_at_the_end_nothing_is_estimated() -> None:
+    made = state(Clock(), [conv(state="finished"), dense(state="finished")], [trial(0)])
+    assert (made.snapshot().left_s, made.snapshot().is_estimating) == (None, False)
 
 
 def test_what_was_only_built_and_checked_is_in_no_budget_and_a_dry_run_counts_its_candidates() -> None:
     dry = [trial(number, time_us=None, status="unmeasured") for number in range(4)]
     tasks = [conv(trials=2), dense(state="finished")]
-    later = state(Clock(), tasks, [trial(4), trial(5)], known=dry, budget=SearchBudget(trials=10)).snapshot()
+    later = with_rounds(Clock(), tasks, [trial(4), trial(5)], known=dry, budget=SearchBudget(trials=10)).snapshot()
     assert (later.trials, later.trials_limit) == (2, 10)
     assert later.left_s == pytest.approx(8 / 0.2)
-    snapshot = state(Clock(), tasks, dry, known=[trial(9)], dry_run=8, budget=SearchBudget(trials=10)).snapshot()
+    snapshot = with_rounds(Clock(), tasks, dry, known=[trial(9)], dry_run=8, budget=SearchBudget(trials=10)).snapshot()
     assert (snapshot.trials, snapshot.trials_limit, snapshot.rate) == (4, None, 0.4)
     assert [(task.trials, snapshot.limits[task.task]) for task in snapshot.tasks] == [(3, 8), (0, 8)]
     assert snapshot.left_s == pytest.approx(5 / 0.4)
@@ -266,14 +485,17 @@ def test_what_was_only_built_and_checked_is_in_no_budget_and_a_dry_run_counts_it
 
 def test_pauses_take_nothing_of_the_time_left() -> None:
     clock = Clock()
-    made = state(clock, [conv(trials=5), dense(trials=3)], [trial(number) for number in range(5)], budget=SearchBudget(per_task=17, seconds=30.0))
-    made.on_event(Event(2, 0.0, "progress", {"phase": "paused"}))
+    tasks = [conv(trials=5), dense(trials=3)]
+    made = with_rounds(clock, tasks, [trial(number) for number in range(5)], budget=SearchBudget(per_task=17, seconds=40.0))
+    tell(made, "paused")
     clock.now += 1000.0
-    assert (made.snapshot().left_s, made.snapshot().seconds) == (pytest.approx(20.0), 1010.0)
+    assert (made.snapshot().left_s, made.snapshot().seconds) == (pytest.approx(20.0), 1020.0)
     assert standing(made.snapshot())[1].endswith(": paused")
-    made.on_event(Event(3, 0.0, "progress", {"phase": "measure: conv"}))
+    tell(made, "measure: conv")
     clock.now += 10.0
     made.take([trial(number) for number in range(5, 10)], [conv(trials=10), dense(trials=3)])
+    tell(made, "search: conv")
+    made.take([], [conv(trials=10), dense(trials=3)])
     snapshot = made.snapshot()
     assert (snapshot.left_s, snapshot.rate) == (pytest.approx(10.0), pytest.approx(0.5))
 
@@ -355,8 +577,8 @@ def test_the_live_table_fits_every_terminal(width: int, encoding: str) -> None:
 
 
 def test_the_live_table_says_where_the_search_stands() -> None:
-    text = shown(live_table(state(Clock(), [conv(), dense()], [trial(0, time_us=20.0), trial(1)]).snapshot(), most_tasks=9))
-    assert "2 trials, 0.2 a second; 10 s spent, 2 min 05 s left" in text
+    text = shown(live_table(with_rounds(Clock(), [conv(), dense()], [trial(0, time_us=20.0), trial(1)]).snapshot(), most_tasks=9))
+    assert "2 trials, 0.2 a second; 20 s spent, 2 min 05 s left" in text
     assert "forecast of the model: 100.00 to 80.00 us (1.25x)" in text
 
 
@@ -383,7 +605,7 @@ def test_plain_lines_tell_the_start_and_end_of_a_task_and_little_else() -> None:
         clock.now += 0.2
         told += lines.of(made.snapshot())
     assert len(told) == 2
-    assert told[0].startswith("1 trials, 0.1 a second; ")
+    assert told[0].startswith("1 trials; 1")
     made.take([], [conv(state="finished", stopped_because="flat", errors={"run_error": 2}), dense(state="failed", stopped_because="bad")])
     assert lines.of(made.snapshot()) == [
         "conv: finished after 9 trials, 20.00 to 10.00 us (2.00x), failed: 2 run: flat",
@@ -395,13 +617,15 @@ def test_plain_lines_tell_the_start_and_end_of_a_task_and_little_else() -> None:
 
 def test_progress_on_no_terminal_is_indented_lines_and_quiet_is_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     for quiet in (False, True):
-        with TuneProgress(request(), PROFILE, [], quiet=quiet) as progress:
+        with TuneProgress(request(), PROFILE, quiet=quiet) as progress:
+            progress.begin([])
             progress.on_event(Event(1, 0.0, "progress", {"phase": "prepare: conv"}))
             progress.update([trial(0)], [conv(name=HOSTILE)])
         out, err = capsys.readouterr()
         assert out == ""
         assert (err == "") == quiet
-    with TuneProgress(request(), PROFILE, [], quiet=False) as progress:
+    with TuneProgress(request(), PROFILE, quiet=False) as progress:
+        progress.begin([])
         progress.on_event(Event(1, 0.0, "progress", {"phase": "prepare: conv"}))
         progress.update([], [conv(name=HOSTILE)])
     line = capsys.readouterr().err
@@ -439,6 +663,13 @@ def test_failures_are_told_by_class_with_the_first_text_and_wrong_results_by_tas
     assert all(line.isascii() and line.isprintable() for line in lines)
 
 
+def test_a_task_that_has_only_times_of_other_conditions_is_not_called_unmeasured() -> None:
+    tasks = [dense(state="finished", trials=4, other_trials=3, other_conditions=("2 threads instead of 1",)), conv(best=None, best_us=None)]
+    text = " ".join(shown(tune_table(result(*tasks), tasks, PROFILE)).split())
+    assert "measured under other conditions (2 threads instead of 1)" in text
+    assert text.count("not measured") == 1
+
+
 @pytest.mark.parametrize("width", [20, 60, 80, 120])
 def test_the_final_table_fits_every_terminal_and_says_what_it_leaves_out(width: int) -> None:
     tasks = [conv(name=HOSTILE, final=final(FASTER, "2.00x +- 0.10 as fast: 20.0 to 10.0 us")), dense()]
@@ -466,6 +697,63 @@ def test_the_json_form_of_a_search_has_what_is_promised() -> None:
     assert json.loads(json.dumps(values, allow_nan=False)) == values
 
 
+def test_a_dry_run_shows_what_was_built_checked_and_rejected() -> None:
+    counts = DryRun(candidates=16, built=14, checked=11, rejected=90, failures={"build_error": 2, "wrong_result": 1})
+    errors = {"build_error": 7, "run_error": 3}  # those of earlier searches too
+    tasks = [
+        conv(
+            state="finished", stopped_because="16 candidates", dry_run=counts, errors=errors, first_errors={"build_error": "no rule"}, space_size=840
+        ),
+        dense(state="finished", dry_run=DryRun(candidates=1, built=1, checked=1)),
+    ]
+    heading, _, first, second, *rest = shown(tune_table(result(*tasks), tasks, PROFILE)).splitlines()
+    assert heading.split() == ["Task", "Weight", "Candidates", "Built", "Checked", "Rejected", "Errors", "Space", "Stopped", "because"]
+    cells = [cell.strip() for cell in first.split("  ") if cell.strip()]
+    assert cells == ["conv", "2", "16", "14", "11", "90", "2 build, 1 wrong", "840", "16 candidates"]
+    assert second.split()[:6] == ["dense", "1", "1", "1", "1", "0"]
+    assert rest[:5] == [
+        "17 candidates, none measured: 15 built, 12 checked and right, 2 built and not checked, 3 failed",
+        "90 draws of decisions rejected: they gave no valid schedule, and so no candidate",
+        "1 min 05 s: all tasks have ended",
+        "2 build_error, the first in conv: no rule",
+        "1 wrong_result in conv: no text",
+    ]
+    values = result(*tasks)["tasks"]
+    assert values[0]["dry_run"] == {
+        "candidates": 16,
+        "built": 14,
+        "checked": 11,
+        "unchecked": 2,
+        "rejected": 90,
+        "failures": {"build_error": 2, "wrong_result": 1},
+    }
+    assert result(conv())["tasks"][0]["dry_run"] is None
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 120])
+def test_the_table_of_a_dry_run_fits_every_terminal(width: int) -> None:
+    tasks = [conv(name=HOSTILE, stopped_because=HOSTILE, dry_run=DryRun(candidates=16, built=14, checked=11, rejected=90))]
+    text = shown(tune_table(result(*tasks), tasks, PROFILE), width=width)
+    assert all(len(line) <= width for line in text.splitlines())
+    assert width < 40 or {"14", "11"} <= set(text.split())
+
+
+def test_each_source_of_a_transfer_is_shown_with_what_it_gave() -> None:
+    sources = [
+        {"source": f"/home/{HOSTILE}", "records": 1200, "bad_lines": 1, "for_target": 1000, "schedules": 1},
+        {"source": "b", "records": 1, "bad_lines": 0, "for_target": 0, "schedules": 0},
+    ]
+    for transfer in (sources, [], None):
+        lines = shown(tune_table({**result(conv()), "transfer": transfer}, [conv()], PROFILE), width=400).splitlines()
+        told = [line for line in lines if line.startswith("from ")]
+        assert len(told) == len(transfer or ())
+    lines = shown(tune_table({**result(conv()), "transfer": sources}, [conv()], PROFILE), width=400).splitlines()
+    first, second = (line for line in lines if line.startswith("from "))
+    assert first.endswith(": 1 schedule taken; 1,000 of 1,200 records for this target, 1 line that cannot be used")
+    assert second == "from b: 0 schedules taken; 0 of 1 record for this target, 0 lines that cannot be used"
+    assert first.isprintable()
+
+
 class Terminal(io.StringIO):
     """A terminal that keeps what was written to it."""
 
@@ -473,29 +761,33 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_on_a_terminal_the_table_is_drawn_and_taken_away_unless_the_search_was_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt(), Interrupted("Stopped."), EnvironmentFault("The device is lost.")], ids=str)
+def test_on_a_terminal_the_table_is_drawn_and_taken_away_unless_the_search_failed(
+    error: BaseException | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    for is_ended in (False, True):
-        screen = Terminal()
-        monkeypatch.setattr("sys.stderr", screen)
-        with contextlib.suppress(KeyboardInterrupt), TuneProgress(request(), PROFILE, [], quiet=False) as progress:
-            progress.on_event(Event(1, 0.0, "progress", {"phase": "prepare: conv"}))
-            progress.update([trial(0)], [conv(), dense()])
-            drawn = screen.getvalue()
-            assert "2.00x" in drawn
-            assert "1 trials" in drawn
-            if is_ended:
-                raise KeyboardInterrupt
-        after = screen.getvalue()[len(drawn) :]
-        assert ("\x1b[1A\x1b[2K" in after) == (not is_ended or "2.00x" in after)
-        assert "\x1b[?25h" in after  # the cursor is back
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    with contextlib.suppress(KeyboardInterrupt, WorkbenchError), TuneProgress(request(), PROFILE, quiet=False) as progress:
+        progress.begin([])
+        progress.on_event(Event(1, 0.0, "progress", {"phase": "prepare: conv"}))
+        progress.update([trial(0)], [conv(), dense()])
+        drawn = screen.getvalue()
+        assert "2.00x" in drawn
+        assert "1 trials" in drawn
+        if error is not None:
+            raise error
+    after = screen.getvalue()[len(drawn) :]
+    assert ("\x1b[1A\x1b[2K" in after.rpartition("2.00x")[2]) == (not isinstance(error, EnvironmentFault))
+    assert "\x1b[?25h" in after  # the cursor is back
 
 
 def test_a_terminal_that_can_draw_nothing_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
-    with TuneProgress(request(), PROFILE, [], quiet=False) as progress:
+    with TuneProgress(request(), PROFILE, quiet=False) as progress:
+        progress.begin([])
         progress.on_event(Event(1, 0.0, "progress", {"phase": "prepare: conv"}))
         progress.update([trial(0)], [conv()])
     assert screen.getvalue().endswith(" s  conv: begins\n")
@@ -511,7 +803,8 @@ def test_a_reader_that_is_gone_does_not_end_the_search(monkeypatch: pytest.Monke
             raise BrokenPipeError
 
     monkeypatch.setattr("sys.stderr", Gone())
-    with TuneProgress(request(), PROFILE, [], quiet=False) as progress:
+    with TuneProgress(request(), PROFILE, quiet=False) as progress:
+        progress.begin([])
         progress.on_event(Event(1, 0.0, "progress", {"phase": "prepare: conv"}))
         for _ in range(3):
             progress.update([], [conv()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.search_fakes import HANG_S, TARGET, Bench, FakeEvaluator, FakeTaskSearch, look_for_commands_always
+from tests.unit.search_fakes import HANG_S, TARGET, Bench, FakeEvaluator, FakeTaskSearch, look_for_commands_always, trace_of
 from workbench.engines.protocol import Engine
 from workbench.errors import EnvironmentFault, InputError, Interrupted, ModelError, SessionError
 from workbench.records.selection import SelectedTask
@@ -17,7 +18,7 @@ from workbench.records.target import TargetSpec
 from workbench.records.trial import MeasureOptions
 from workbench.records.tuning import SearchBudget, TaskProgress, TuneRequest
 from workbench.session import SessionDirectory
-from workbench.tuning_database import read_database
+from workbench.tuning_database import RECORD_FILE, DatabaseWriter, read_database
 from workbench.worker.context import JobContext
 from workbench.worker.tuning import refuse_control, tune
 
@@ -33,6 +34,7 @@ class FakeEngine:
         self.bench = bench
         self.unmeasurable = unmeasurable
         self.seeds: list[int] = []
+        self.spaces: list[str] = []
         self.scratch: list[Path] = []
 
     def versions(self) -> dict[str, str]:
@@ -44,6 +46,7 @@ class FakeEngine:
 
     def search_task(self, name: str, *, space: str, seed: int, schedule: Any, device: int, trust: bool) -> FakeTaskSearch:
         self.seeds.append(seed)
+        self.spaces.append(space)
         return FakeTaskSearch(self.bench, name)
 
 
@@ -118,6 +121,43 @@ def test_after_a_dry_run_nobody_has_to_resume(job: Job) -> None:
     assert job.run(job.request("dense"))["trials"] == 4
 
 
+def resumed_elsewhere(job: Job, *, measure: MeasureOptions | None = None) -> TaskProgress:
+    """What a search says that goes on under other conditions, and may measure nothing more."""
+    result = job.run(job.request("dense", resume=True, budget=SearchBudget(trials=4), measure=measure or MeasureOptions()))
+    return TaskProgress.from_dict(result["tasks"][0])
+
+
+def test_times_of_other_conditions_say_in_what_they_differ(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    job.run(job.request("dense"))
+    assert resumed_elsewhere(job).elsewhere == ""
+    cold = resumed_elsewhere(job, measure=MeasureOptions(cache_flush=True))
+    assert (cold.best_us, cold.elsewhere) == (None, "measured under other conditions (warm caches instead of cold ones)")
+    with job.directory.store() as store:
+        request = store.request()
+        assert request is not None
+        store.update_manifest({"request": replace(request, threads=1).to_dict()})
+    monkeypatch.setattr(job.engine, "versions", lambda: {"tvm": "0.1"})
+    assert resumed_elsewhere(job).other_conditions == ("2 threads instead of 1, tvm 0.0 instead of 0.1",)
+
+
+@pytest.mark.parametrize("noted", [None, [], {"x": {}}, {"x": {"engine": 3}}, "conditions"])
+def test_conditions_that_a_session_does_not_know_any_more_differ_in_what_the_trials_say(job: Job, noted: Any) -> None:
+    job.run(job.request("dense"))
+    with job.directory.store() as store:
+        store.update_manifest({"conditions": noted})
+    assert resumed_elsewhere(job, measure=MeasureOptions(cache_flush=True)).other_conditions == ("warm caches instead of cold ones",)
+
+
+def test_conditions_that_are_not_what_their_digest_says_are_not_believed(job: Job) -> None:
+    job.run(job.request("dense"))
+    manifest = job.manifest()
+    (digest,) = manifest["conditions"]
+    assert digest == manifest["search"]["conditions"]
+    with job.directory.store() as store:
+        store.update_manifest({"conditions": {digest: {**manifest["conditions"][digest], "threads": 7}}})
+    assert resumed_elsewhere(job, measure=MeasureOptions(cache_flush=True)).other_conditions == ("warm caches instead of cold ones",)
+
+
 def test_where_nothing_can_be_measured_only_a_dry_run_is_possible(job: Job) -> None:
     job.engine.unmeasurable = "no CUDA device here"
     with pytest.raises(EnvironmentFault, match="no CUDA device here") as caught:
@@ -139,6 +179,86 @@ def test_a_schedule_function_needs_trust(job: Job) -> None:
     with pytest.raises(ModelError, match="has to run"):
         job.run(job.request(schedule="json:loads"))
     assert job.run(job.request(schedule="json:loads"), trust=True)["trials"] == 12
+
+
+def test_a_schedule_function_is_to_be_given_again_and_nothing_is_touched_before(job: Job) -> None:
+    job.run(job.request("dense", schedule="json:loads"), trust=True)
+    before = job.manifest()["search"]
+    with pytest.raises(SessionError, match="dense was searched with the schedule function json:loads") as refused:
+        job.run(job.request("conv2d", "dense", resume=True))
+    assert "--schedule json:loads --trust" in refused.value.remedy
+    assert job.manifest()["search"] == before
+    with job.directory.store() as store:
+        assert [progress.name for progress in store.trials.progress()] == ["dense"]
+    budget = SearchBudget(per_task=6)
+    assert job.run(job.request("dense", schedule="json:loads", resume=True, budget=budget), trust=True)["trials"] == 6
+    assert job.run(job.request("dense", space="default", resume=True, budget=SearchBudget(per_task=7)))["trials"] == 7
+
+
+def test_each_task_is_searched_in_the_space_of_before_or_the_one_that_is_named(job: Job) -> None:
+    job.run(job.request("dense", space="tensorcore"))
+    job.run(job.request("dense", "conv2d", resume=True, budget=SearchBudget(per_task=6)))
+    job.run(job.request("dense", resume=True, space="plain", budget=SearchBudget(per_task=8)))
+    assert job.engine.spaces == ["tensorcore", "tensorcore", "default", "plain"]
+
+
+def test_the_manifest_says_which_trials_are_those_of_the_search(job: Job) -> None:
+    job.run(job.request("dense"))
+    job.run(job.request("conv2d"))
+    with job.directory.store() as store:
+        trials = store.trials.all()
+        own = [stored.trial.task for stored in trials if stored.cursor > job.manifest()["search"]["after_trial"]]
+        assert store.command(job.manifest()["search"]["command"]).kind == "tune"
+    assert len(trials) == 8
+    assert [task.partition("-")[0] for task in own] == ["conv2d"] * 4
+
+
+# what a transfer brings
+
+
+def write_records(folder: Path, count: int, *, target: dict[str, Any] | None = None, kernel: str = "k", damage: str = "") -> Path:
+    graph = json.dumps({"root_index": 0, "nodes": [kernel]}).encode()
+    module = base64.b64encode(len(graph).to_bytes(8, "little") + graph).decode()
+    with DatabaseWriter(folder) as writer:
+        for number in range(count):
+            writer.append(
+                structural_hash="1",
+                module=module,
+                trace=json.loads(trace_of(number)),
+                run_secs=[1e-6],
+                target=TARGET if target is None else target,
+                args_info=None,
+            )
+    if damage:
+        with (folder / RECORD_FILE).open("a") as file:
+            file.write(damage)
+    return folder
+
+
+def test_each_source_of_a_transfer_is_told_with_what_it_gave(job: Job, tmp_path: Path) -> None:
+    first = write_records(tmp_path / "first", 3, damage="nonsense\n")
+    second = write_records(tmp_path / "session" / "records", 4).parent  # the first three are those of the first one
+    other = write_records(tmp_path / "other", 2, target={"kind": "cuda"})
+    job.engine.bench.inherited |= {"dense": 4, "conv2d": 2, "softmax": 0}
+    result = job.run(job.request(transfer=(str(first), str(second), str(other))))
+    assert job.engine.bench.said("transfer")[0].endswith(" 4")
+    assert result["transfer"] == [
+        {"source": str(first), "records": 3, "bad_lines": 1, "for_target": 3, "schedules": 5},
+        {"source": str(second), "records": 4, "bad_lines": 0, "for_target": 4, "schedules": 1},
+        {"source": str(other), "records": 2, "bad_lines": 0, "for_target": 0, "schedules": 0},
+    ]
+    assert json.loads(json.dumps(result)) == result
+
+
+def test_without_a_transfer_there_are_no_sources(job: Job) -> None:
+    assert job.run(job.request("dense"))["transfer"] == []
+    assert job.engine.bench.said("transfer") == []
+
+
+def test_a_source_without_a_database_is_refused_before_anything_is_searched(job: Job, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nowhere is no folder"):
+        job.run(job.request(transfer=(str(tmp_path / "nowhere"),)))
+    assert job.engine.scratch == []
 
 
 def test_a_session_without_a_profile_is_refused(job: Job, tmp_path: Path) -> None:

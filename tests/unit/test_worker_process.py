@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from workbench.errors import EnvironmentFault, Interrupted, WorkerDied
-from workbench.kernel import WorkerProcess
+from workbench.kernel import Pending, WorkerProcess
 from workbench.records.command import CANCELLED, Command, Event, Failure
 from workbench.session import SessionDirectory
 from workbench.store import Store
@@ -98,3 +98,38 @@ def test_what_the_worker_answers_reaches_the_caller_as_it_was_raised(session: Se
     assert caught.value.__notes__ == ["all of the log"]
     with serving(session, lambda store, command: store.finish_command(command.command, cancelled=True)), pytest.raises(Interrupted):
         WorkerProcess(session, threads=1).run("profile", {})
+
+
+def test_a_front_is_told_once_what_its_command_waits_for(session: SessionDirectory) -> None:
+    told: list[Event] = []
+    worker = WorkerProcess(session, threads=1)
+    with session.lock() as mine, session.store() as store:
+        assert mine
+        other = store.add_command("tune", {})
+        store.take_command()
+        pending = worker.begin("tune", {})
+        assert worker.waits_behind(pending) == "tune"
+        for _ in range(20):
+            assert worker.poll(pending, on_event=told.append) is None
+            assert worker.poll(pending) is None
+        assert [(event.kind, event.data) for event in told] == [("waiting", {"command": pending.number, "behind": "tune"})]
+        store.finish_command(other, result={})
+        assert worker.waits_behind(pending) == ""
+        for _ in range(3):
+            worker.poll(pending, on_event=told.append)
+        assert [event.data["behind"] for event in told] == ["tune", ""]
+        store.take_command()
+        store.add_event("progress", {"command": pending.number, "phase": "load", "share": 0.0})
+        worker.poll(pending, on_event=told.append)
+        store.finish_command(pending.number, result={"x": 1})
+        assert worker.poll(pending, on_event=told.append) == {"x": 1}
+    assert [event.kind for event in told] == ["waiting", "waiting", "progress"]
+
+
+def test_what_a_dead_worker_left_running_is_waited_for_by_nobody(session: SessionDirectory) -> None:
+    worker = WorkerProcess(session, threads=1)
+    with session.store() as store:
+        store.add_command("tune", {})
+        store.take_command()
+        pending = Pending("tune", {}, number=store.add_command("tune", {}))
+    assert worker.waits_behind(pending) == ""

@@ -13,7 +13,7 @@ import pytest
 
 from workbench import workloads
 from workbench.errors import ModelError
-from workbench.workloads import BUNDLED, load_function, lookup, name_of, parse_arguments, register_workload, registered
+from workbench.workloads import BUNDLED, load_function, load_schedule, lookup, name_of, own_line, parse_arguments, register_workload, registered
 
 MODULE = """
 from workbench.workloads import register_workload
@@ -145,20 +145,36 @@ def test_a_function_is_loaded_from_a_package_on_pythonpath(folder: Path, monkeyp
         ("./my_layers:layer", r"Leave out the \.py"),
         (":layer", r"is no module:function"),
         ("needs_other:layer", r"needs_other needs a module that is missing: no_such_module_here"),
-        ("broken:layer", r"broken cannot be imported: SyntaxError"),
-        ("fails:layer", r"fails cannot be imported: ValueError: \\x1b\[31mred"),
-        ("ends:layer", r"ends cannot be imported: SystemExit: 3"),
+        ("broken:layer", r"broken cannot be imported \(.*/broken\.py, line 1\): SyntaxError"),
+        ("fails:layer", r"fails cannot be imported \(.*/fails\.py, line 2\): ValueError: \\x1b\[31mred"),
+        ("ends:layer", r"ends cannot be imported \(.*/ends\.py, line 1\): SystemExit: 3"),
     ],
 )
 def test_a_reference_that_leads_nowhere_says_why(folder: Path, reference: str, message: str) -> None:
     write(folder, "my_layers.py", MODULE)
     write(folder, "needs_other.py", "import no_such_module_here")
     write(folder, "broken.py", "def layer(:")
-    write(folder, "fails.py", "raise ValueError('\\x1b[31mred')")
+    write(folder, "fails.py", "import json\nraise ValueError('\\x1b[31mred')")
     write(folder, "ends.py", "raise SystemExit(3)")
     with pytest.raises(ModelError, match=message) as failure:
         load_function(reference)
     assert failure.value.remedy
+
+
+def test_an_error_is_placed_in_the_users_own_module_though_it_came_up_below_it(folder: Path) -> None:
+    write(folder, "mine.py", "import json\n\ndef read(text):\n    return json.loads(text)\n")
+    read = load_schedule("mine:read")
+    with pytest.raises(ValueError, match="Expecting value") as caught:
+        read("")
+    assert own_line(caught.value, "mine") == f"{folder / 'mine.py'}, line 4"
+    assert own_line(caught.value, "elsewhere") == ""
+
+
+def test_a_schedule_function_that_is_not_there_is_refused_with_what_it_should_be(folder: Path) -> None:
+    write(folder, "mine.py", "NUMBER = 3\n")
+    for name in ("NUMBER", "absent"):
+        with pytest.raises(ModelError, match=f"has no function {name}.*tvm.s_tir.Schedule"):
+            load_schedule(f"mine:{name}")
 
 
 def test_arguments_are_a_json_list() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.escaping import plain
+from workbench.records.number import microseconds
 
 
 @dataclass(frozen=True)
@@ -42,4 +43,4 @@ class BestSchedule:
 
     def __str__(self) -> str:
         what = "the untuned kernel is kept" if self.is_baseline else f"trial {self.trial}"
-        return f"{plain(self.kernel)}: {what}, {self.time_us:,.1f} us ({plain(self.why, 200)})"
+        return f"{plain(self.kernel)}: {what}, {microseconds(self.time_us, decimals=1)} us ({plain(self.why, 200)})"

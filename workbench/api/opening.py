@@ -14,13 +14,16 @@ from typing import Any, cast
 
 import cloudpickle
 
+from workbench.api.given import LARGEST_WHOLE, switch, text, whole_number
+from workbench.api.places import default_place
 from workbench.api.session import Session
 from workbench.errors import InputError, ModelError, SessionError, TargetError
-from workbench.escaping import file_stem, plain
-from workbench.machine import cpu_facts, cuda_facts
+from workbench.escaping import plain, plain_value
+from workbench.machine import cpu_facts
 from workbench.models import is_bundled, resolve_model
-from workbench.records.request import MOST_THREADS, ModelSource, ProfileRequest
-from workbench.session import SessionDirectory, default_path, is_session
+from workbench.records.number import real, whole
+from workbench.records.request import MOST_ROUNDS, MOST_THREADS, ModelSource, ProfileRequest
+from workbench.session import SessionDirectory, is_session
 from workbench.workloads import BUNDLED, lookup, name_of, registered
 
 Model = str | Path | Callable[..., Any] | Any
@@ -66,13 +69,14 @@ def open(  # noqa: A001 - workbench.open reads well
         ModelError: There is no such model, or it needs trust.
         SessionError: The directory holds another model's session.
     """
+    switch("trust", trust)
     options = _checked(target=target, layout=layout, fusion=fusion, threads=threads, repeat=repeat, seed=seed)
     fixed = _fixed_shapes(shapes)
     if isinstance(model, str | Path) and not is_bundled(str(model)) and is_session(Path(model)):
         return _reopen(Path(model), session, options=options, shapes=fixed, args=args, trust=trust)
     source, content = _source(model, shapes=fixed, args=args, trust=trust)
     request = replace(ProfileRequest(source=source, threads=cpu_facts().physical_cores), **options)
-    path = Path(session) if session is not None else default_path(_place_name(source), _label(target))
+    path = Path(session) if session is not None else default_place(source, target)
     if source.kind == "function":
         _end_worker_of_this_process(path)
     directory = SessionDirectory.create(path)
@@ -84,11 +88,6 @@ def open(  # noqa: A001 - workbench.open reads well
     opened = Session(directory, request, content=content)
     _opened[path.absolute()] = opened
     return opened
-
-
-def _place_name(source: ModelSource) -> str:
-    """Name of a model for its default directory; different IRModules have no names to tell them apart, so they get a digest."""
-    return f"{source.name}-{source.stamp[:8]}" if source.kind == "ir_json" else source.name
 
 
 def _end_worker_of_this_process(path: Path) -> None:
@@ -104,12 +103,13 @@ def _checked(**options: Any) -> dict[str, Any]:
     Raises:
         InputError: One has a value that no engine can use.
     """
-    for name, least, most in (("threads", 1, MOST_THREADS), ("repeat", 1, 2**31 - 1), ("seed", 0, 2**63 - 1)):
-        value = options[name]
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most):
-            raise InputError(f"{name} is {plain(str(value))}.", f"Give a whole number from {least} to {most}.")
+    for name, least, most in (("threads", 1, MOST_THREADS), ("repeat", 1, MOST_ROUNDS), ("seed", 0, LARGEST_WHOLE)):
+        if options[name] is not None:
+            options[name] = whole_number(name, options[name], least=least, most=most)
     if not isinstance(options["target"], str) or not options["target"].strip():
-        raise TargetError(f"{plain(repr(options['target']))} is no target.", "Give a text, for example auto, cpu or cuda.")
+        raise TargetError(f"{plain_value(options['target'])} is no target.", "Give a text, for example auto, cpu or cuda.")
+    text("layout", options["layout"])
+    switch("fusion", options["fusion"])
     defaults = {field.name: field.default for field in fields(ProfileRequest)}
     return {name: value for name, value in options.items() if value is not None and (name == "threads" or value != defaults[name])}
 
@@ -117,7 +117,7 @@ def _checked(**options: Any) -> dict[str, Any]:
 def _fixed_shapes(shapes: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]]:
     try:
         fixed = {str(name): tuple(operator.index(size) for size in shape) for name, shape in (shapes or {}).items()}
-    except TypeError as error:
+    except (TypeError, AttributeError) as error:
         raise InputError("The shapes are no whole numbers.", 'Give shapes={"name": (1, 3, 224, 224)}.') from error
     if any(size < 1 for shape in fixed.values() for size in shape):
         raise InputError("A shape has a size below 1.", "Give positive sizes.")
@@ -147,7 +147,9 @@ def _reopen(
     if shapes:
         source = replace(source, shapes=shapes)
     if args is not None:
-        source = replace(source, args=_plain_arguments(args))
+        if source.kind not in ("workload", "function"):
+            raise ModelError(f"{plain(source.name)} takes no --args.", "Only TE workloads do.")
+        _check_same_arguments(directory, source, replace(source, args=_plain_arguments(args)))
     return Session(directory, replace(request, source=source, **options))
 
 
@@ -179,10 +181,22 @@ def _pickled(function: Callable[..., Any]) -> bytes:
 
 def _plain_arguments(args: Sequence[Any]) -> tuple[Any, ...]:
     """Arguments of a workload as plain JSON values, so that they are the same after a session was reopened."""
+    refusal = ModelError(f"The arguments {plain_value(args)} are no plain values.", "Give a list of numbers, texts and lists of them.")
+    if isinstance(args, str):  # its letters are not meant
+        raise refusal
     try:
-        return tuple(json.loads(json.dumps(list(args), allow_nan=False, default=operator.index)))
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"The arguments {plain(repr(args))} are no plain values.", "Give numbers, texts and lists of them.") from error
+        return tuple(json.loads(json.dumps(list(args), allow_nan=False, default=_plain_argument)))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise refusal from error
+
+
+def _plain_argument(value: Any) -> int | float:
+    """One of NumPy's numbers as Python's own; raises TypeError for anything else."""
+    counted = whole(value)
+    number = real(value) if counted is None else counted
+    if number is None:
+        raise TypeError(f"a {type(value).__name__} is no plain value")
+    return number
 
 
 def _is_ir_module(model: Model) -> bool:
@@ -195,16 +209,35 @@ def _claim(directory: SessionDirectory, request: ProfileRequest) -> ProfileReque
     """Note in a session without a profile what it is for; refuse a session of another model."""
     with directory.store() as store:
         known = store.request()
+        is_profiled = "profile_id" in store.manifest()
         if known is not None and not _same_model(known.source, request.source):
             shown = plain(known.source.path or known.source.workload or known.source.name, 120)
             raise SessionError(
                 f"{plain(str(directory.path), 120)} is the session of another model ({shown}).", "Give another directory: --session DIR."
             )
+        if known is not None and is_profiled:
+            _check_same_arguments(directory, known.source, request.source)
         if request.source.kind == "ir_json":
             request = replace(request, source=replace(request.source, path=str(directory.module(request.source.stamp))))
-        if "profile_id" not in store.manifest():
-            store.update_manifest({"request": request.to_dict(), "state": "new"})
+        if not is_profiled:
+            store.update_manifest({"request": request.to_dict()})
     return request
+
+
+def _check_same_arguments(directory: SessionDirectory, known: ModelSource, asked: ModelSource) -> None:
+    """Raise SessionError if a workload is asked for with other arguments than a session has it: its trials are those of other kernels."""
+    if _arguments_of(known) != _arguments_of(asked):
+        shown = "its own" if known.args is None else plain(json.dumps(known.args), 120)
+        raise SessionError(
+            f"{plain(str(directory.path), 120)} is the session of {plain(known.name)} with other arguments ({shown}).",
+            "Give another --session DIR, or none: the default directory is named after the arguments.",
+        )
+
+
+def _arguments_of(source: ModelSource) -> tuple[Any, ...] | None:
+    """Arguments of a workload; of a bundled one its own, if none are given."""
+    bundled = BUNDLED.get(source.workload)
+    return bundled.arguments if source.args is None and bundled is not None else source.args
 
 
 def _same_model(one: ModelSource, other: ModelSource) -> bool:
@@ -217,15 +250,3 @@ def _same_model(one: ModelSource, other: ModelSource) -> bool:
     if one.kind in ("function", "ir_json"):
         return one.name == other.name
     return one.path == other.path or (Path(one.path).name == Path(other.path).name and not Path(one.path).exists())
-
-
-def _label(target: str) -> str:
-    """Label of a target for the directory's name, without loading TVM; different texts give different names."""
-    text = target.strip()
-    if text in ("auto", "cuda"):
-        devices = cuda_facts().devices
-        return f"cuda-{devices[0].arch}" if devices else ("cpu" if text == "auto" else "cuda")
-    label = text.replace("cuda:", "cuda-")
-    if file_stem(label) == label:
-        return label
-    return f"{file_stem(label, 40)}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

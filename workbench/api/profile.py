@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from workbench.api.given import names, row_numbers
 from workbench.records.profile import DEBUG_RUNTIME_COLUMNS, Profile, Row, Task
 from workbench.records.selection import Selection
 from workbench.selection import select
@@ -57,11 +58,13 @@ class SessionProfile:
         *,
         share: float | None = None,
         top: int | None = None,
-        rows: Iterable[int] | None = None,
+        rows: Iterable[int] | int | str | None = None,
         tasks: Iterable[str] | str | None = None,
         ops: Iterable[str] | str | None = None,
     ) -> Selection:
-        """Tick tasks by rules (see `workbench.selection.select`) and keep the selection in the session; a lone text is one name.
+        """Tick tasks by rules (see `workbench.selection.select`) and keep the selection in the session.
+
+        A lone text is one name, and NumPy's numbers are numbers. Rows may be a text, as on the command line: ``"0,2,5-9"``.
 
         Raises:
             SelectionError: A rule names nothing, or nothing that can be tuned.
@@ -70,9 +73,9 @@ class SessionProfile:
             self.record,
             share=share,
             top=top,
-            rows=rows,
-            tasks=_names(tasks),
-            ops=_names(ops),
+            rows=None if rows is None else row_numbers(rows, len(self.record.kernel_rows)),
+            tasks=names("tasks", tasks),
+            ops=names("ops", ops),
         )
         with self._directory.store() as store:
             store.write_selection(selection)
@@ -86,8 +89,3 @@ class SessionProfile:
         record = self.record
         time = "not measured" if record.total_us is None else f"{record.total_us:,.1f} us"
         return f"<SessionProfile {record.model} on {record.target}: {len(record.rows)} rows, {len(record.tasks)} tasks, {time}>"
-
-
-def _names(given: Iterable[str] | str | None) -> Sequence[str] | None:
-    """Names that may come from any iterable; a text is one name, not its letters."""
-    return given if given is None or isinstance(given, str) else tuple(given)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -14,14 +13,13 @@ from workbench.api.search import Search
 from workbench.api.trial_frame import trial_frame
 from workbench.api.winner import winner
 from workbench.errors import InputError, ModelError, SelectionError
-from workbench.escaping import file_stem, plain
+from workbench.escaping import plain
 from workbench.kernel import OnEvent
 from workbench.records.profile import Task
 from workbench.records.trial import MeasureOptions, Trial
 from workbench.records.tuning import DEFAULT_TRIALS_PER_TASK, SearchBudget
 from workbench.records.view import COMPUTE_DAG, SCHEDULE, SOURCE, TIR
-from workbench.session import default_path
-from workbench.workloads import BUNDLED, name_of, registered
+from workbench.workloads import BUNDLED, registered
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,9 +59,8 @@ class SearchTask:
         threads: int | None = None,
         seed: int = 0,
     ) -> None:
-        name = _workload_name(func)
-        place = _place(name, args, target) if session is None else session
-        self.session = open_session(func, args=args, target=target, session=place, threads=threads, seed=seed)
+        _check_workload(func)
+        self.session = open_session(func, args=args, target=target, session=session, threads=threads, seed=seed)
         self._seed = seed
         self._search: Search | None = None
         self._compute_dag = ""
@@ -90,7 +87,7 @@ class SearchTask:
         resume: bool = False,
         flat_after: int | None = SearchBudget.flat_after,
         dry_run: int | None = None,
-        space: str = "default",
+        space: str = "",
         builders: int | None = None,
         transfer: str | Path | Iterable[str | Path] = (),
     ) -> Search:
@@ -103,7 +100,7 @@ class SearchTask:
             resume: Go on where an earlier search ended.
             flat_after: End when so many trials brought no gain of 1 %; None never ends it so.
             dry_run: Generate, build and check so many candidates without measuring: works for a GPU that is not here.
-            space: Search space, e.g. ``default`` or ``tensorcore``.
+            space: Search space, e.g. ``default`` or ``tensorcore``; empty for that of the search which is resumed, or else ``default``.
             builders: Processes that build; None takes one for each physical core.
             transfer: Session directories or MetaSchedule databases of the same target, whose schedules are tried first.
 
@@ -244,22 +241,12 @@ class SearchTask:
         raise SelectionError(f"There is no kernel {plain(str(kernel))}.", f"Kernels: {names}.")
 
 
-def _workload_name(func: Any) -> str:
-    """The name of a workload, which has to be one: files and sessions are models for `workbench.open`."""
+def _check_workload(func: Any) -> None:
+    """Raise ModelError unless it is a workload: files and sessions are models for `workbench.open`."""
     if isinstance(func, str):
         if func in BUNDLED or func in registered():
-            return func
+            return
         known = ", ".join([*map(plain, registered()), *BUNDLED])
         raise ModelError(f"There is no workload {plain(func)}.", f"Give a TE function, or one of: {known}.")
     if not callable(func):
         raise ModelError(f"A {type(func).__name__} is no TE function.", "Give a function that returns TE tensors, inputs first and outputs last.")
-    return name_of(func)
-
-
-def _place(name: str, args: Sequence[Any] | None, target: str) -> Path:
-    """A directory of its own for each function, arguments and target, so that two tasks of one function do not take turns in one."""
-    text = "x".join(map(str, args or ()))
-    label = file_stem(text, 40) if args else ""
-    if label and label != text:
-        label = f"{label[:31]}-{hashlib.sha256(repr(args).encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-    return default_path(f"{name}-{label}" if label else name, str(target).strip().replace("cuda:", "cuda-"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import operator
 import os
 import shutil
 from collections.abc import Iterable
@@ -16,16 +15,17 @@ from typing import Any, BinaryIO, Self
 import ml_dtypes
 import numpy as np
 
+from workbench.api.given import row_numbers, text, whole_number
 from workbench.api.profile import SessionProfile
 from workbench.api.search import Search
 from workbench.api.tune_request import make_request
 from workbench.api.winner import trial_number, winner
 from workbench.errors import EnvironmentFault, InputError, SelectionError, SessionError
-from workbench.escaping import plain
+from workbench.escaping import plain, plain_value
 from workbench.kernel import Host, OnEvent, Pending, WorkerProcess
 from workbench.models import check_trust
 from workbench.records.command import FINAL_STATES, RUNNING
-from workbench.records.request import ProfileRequest
+from workbench.records.request import IMPORTED, MOST_ROUNDS, ProfileRequest
 from workbench.records.selection import Selection
 from workbench.records.trial import BASELINE, MeasureOptions
 from workbench.records.tuning import SearchBudget, TuneRequest
@@ -79,13 +79,14 @@ class Session:
             on_event: Told meanwhile how far the worker is.
 
         Raises:
+            InputError: The number of rounds is none.
             WorkbenchError: The model, the target or the machine does not allow it; the profile that the session held before is kept.
         """
-        if repeat is not None and (not isinstance(repeat, int) or isinstance(repeat, bool) or repeat < 1):
-            raise InputError(f"repeat is {plain(repr(repeat))}.", "Give a whole number of at least 1, or None.")
-        request = self.request if repeat is None else replace(self.request, repeat=repeat)
+        request = self.request if repeat is None else replace(self.request, repeat=whole_number("repeat", repeat, least=1, most=MOST_ROUNDS))
         if not refresh and (stored := self._stored_for(request)) is not None:
             return stored
+        if request.source.kind == IMPORTED:
+            raise InputError("This session was imported: the model itself is not in it.", "Profile the model: workbench profile MODEL.")
         check_trust(request.source)
         if self._module:
             self.directory.write_module(request.source.stamp, self._module)
@@ -129,7 +130,7 @@ class Session:
         seed: int = 0,
         resume: bool = False,
         dry_run: int | None = None,
-        space: str = "default",
+        space: str = "",
         schedule: str = "",
         measure: MeasureOptions | None = None,
         builders: int | None = None,
@@ -146,8 +147,10 @@ class Session:
             seed: Seed of candidates and of random inputs.
             resume: Go on where earlier searches of these tasks ended.
             dry_run: Generate, build and check so many candidates of each task, without measuring.
-            space: Search space, e.g. ``default`` or ``tensorcore``.
-            schedule: A user's own schedule function as ``module:function``; the session has to be opened with trust.
+            space: Search space, e.g. ``default`` or ``tensorcore``; empty for that of the search which is resumed, or else ``default``.
+            schedule: A schedule function of your own as ``module:function``; the session has to be opened with trust. It is called with a
+                ``tvm.s_tir.Schedule`` of each kernel, schedules in place or returns one or several schedules, and its ``sample_*`` calls are the
+                decisions of the search. A task that was searched with one is resumed with one, or with a `space`.
             measure: How to measure.
             builders: Processes that build; None takes one for each physical core.
             transfer: Session directories or MetaSchedule databases of the same target, whose schedules are tried first.
@@ -230,7 +233,8 @@ class Session:
             SelectionError: There is no such task or trial, or no winner yet.
             InputError: There is no such view, or the recorded schedule is damaged.
         """
-        number = BASELINE if view == COMPUTE_DAG else self._trial_of(task, trial)
+        text("task", task)
+        number = BASELINE if text("view", view) == COMPUTE_DAG else self._trial_of(task, trial)
         return str(self._run("describe", {"task": task, "trial": number, "view": view})["text"])
 
     def write_library(self, task: str, *, trial: int | None = None) -> Path:
@@ -244,7 +248,7 @@ class Session:
             SelectionError: There is no such task or trial, or no winner yet.
             InputError: The recorded schedule is damaged, or brings code of its own and the session was opened without trust.
         """
-        answer = self._run("library", {"task": task, "trial": self._trial_of(task, trial)})
+        answer = self._run("library", {"task": text("task", task), "trial": self._trial_of(task, trial)})
         path = self.directory.artifacts / str(answer.get("file", ""))
         if path.parent != self.directory.artifacts or self.directory.artifacts.is_symlink() or path.is_symlink() or not path.is_file():
             raise SessionError(f"The worker wrote no library in {plain(str(self.directory.artifacts), 120)}.", "Try again.")
@@ -257,11 +261,11 @@ class Session:
         with self.directory.store() as store:
             return winner(store.trials.progress(), task).number
 
-    def debug_outputs(self, rows: Iterable[int]) -> dict[int, list[np.ndarray[Any, Any]]]:
+    def debug_outputs(self, rows: Iterable[int] | int | str) -> dict[int, list[np.ndarray[Any, Any]]]:
         """Output tensors of kernel calls, on the inputs that the profile ran with.
 
         Args:
-            rows: Row numbers of the profile.
+            rows: Row numbers of the profile, a lone one, or a text such as ``"0,2,5-9"``.
 
         Returns:
             For each row its outputs, in the kernel's own shapes and dtypes.
@@ -270,12 +274,12 @@ class Session:
             SelectionError: A row does not exist, or is the ``runtime`` row.
         """
         profile = self.profile()
-        wanted = [operator.index(row) for row in rows]
         count = len(profile.record.kernel_rows)
+        wanted = row_numbers(rows, count)
         for row in wanted:
             if not 0 <= row < count:
-                raise SelectionError(f"Row {row} has no outputs.", f"Kernel calls are the rows 0 to {count - 1}.")
-        answer = self._run("outputs", {"rows": wanted})
+                raise SelectionError(f"Row {plain_value(row, 24)} has no outputs.", f"Kernel calls are the rows 0 to {count - 1}.")
+        answer = self._run("outputs", {"rows": list(wanted)})
         folder = self.directory.outputs(answer.get("folder", ""))
         try:
             return {int(row): [_read_array(folder, item) for item in files] for row, files in answer["files"].items()}
@@ -320,7 +324,7 @@ class Session:
 def _read_array(folder: Path, item: dict[str, str]) -> np.ndarray[Any, Any]:
     """One array that the worker wrote; its dtype may be one of ml_dtypes, which .npy keeps as raw bytes only."""
     file = folder / item["file"]
-    if file.parent != folder or file.is_symlink():
+    if file.parent != folder or file.is_symlink() or not file.is_file():
         raise ValueError(item["file"])
     array: np.ndarray[Any, Any] = np.load(file, allow_pickle=False)
     dtype = np.dtype(getattr(ml_dtypes, item["dtype"], item["dtype"]))

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from workbench.api.given import plain_number, switch, text
 from workbench.errors import InputError, SelectionError
-from workbench.escaping import plain
-from workbench.records.number import real, whole
+from workbench.escaping import plain_value
 from workbench.records.selection import SelectedTask, Selection
 from workbench.records.trial import MeasureOptions
 from workbench.records.tuning import DEFAULT_TRIALS_PER_TASK, SearchBudget, TuneRequest
@@ -51,10 +51,10 @@ def make_request(
         tasks=tuple(_with_plain_budget(item) for item in selection.tasks),
         budget=SearchBudget(trials=_whole(trials), seconds=_real(seconds), per_task=_whole(per_task), flat_after=_whole(flat_after)),
         seed=_whole(seed),
-        resume=_switch("resume", resume),
+        resume=switch("resume", resume),
         dry_run=_whole(dry_run),
-        space=_text("space", space),
-        schedule=_text("schedule", schedule),
+        space=text("space", space),
+        schedule=text("schedule", schedule),
         measure=_measure_options(measure),
         builders=_whole(builders),
         transfer=_places(transfer),
@@ -71,33 +71,17 @@ def _measure_options(options: object) -> MeasureOptions:
     if options is None:
         return MeasureOptions()
     if not isinstance(options, MeasureOptions):
-        raise InputError(f"measure is {_shown(options)}.", "Give workbench.MeasureOptions(...).")
+        raise InputError(f"measure is {plain_value(options)}.", "Give workbench.MeasureOptions(...).")
     numbers = {name: _whole(getattr(options, name)) for name in _WHOLE} | {name: _real(getattr(options, name)) for name in _REAL}
-    return replace(options, cache_flush=_switch("cache_flush", options.cache_flush), **numbers)
+    return replace(options, cache_flush=switch("cache_flush", options.cache_flush), **numbers)
 
 
 def _whole(value: Any) -> Any:
-    """A whole number as Python's own; anything else stays, to be refused."""
-    number = whole(value)
-    return value if number is None else number
+    return plain_number(value, is_whole=True)
 
 
 def _real(value: Any) -> Any:
-    """A number as Python's own; anything else stays, to be refused."""
-    number = real(value)
-    return value if number is None else number
-
-
-def _switch(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InputError(f"{name} is {_shown(value)}.", "Give True or False.")
-    return value
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"{name} is {_shown(value)}.", "Give a text.")
-    return value
+    return plain_number(value, is_whole=False)
 
 
 def _places(given: object) -> tuple[str, ...]:
@@ -105,9 +89,5 @@ def _places(given: object) -> tuple[str, ...]:
     places = [given] if isinstance(given, str | Path) else list(given) if isinstance(given, Iterable) else [None]
     paths = [Path(place) for place in places if isinstance(place, str | Path)]
     if len(paths) < len(places):
-        raise InputError(f"transfer is {_shown(given)}.", "Give paths of sessions or databases.")
+        raise InputError(f"transfer is {plain_value(given)}.", "Give paths of sessions or databases.")
     return tuple(str(path.absolute()) for path in paths)
-
-
-def _shown(value: object) -> str:
-    return plain(repr(value), 60)

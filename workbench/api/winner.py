@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.errors import InputError, SelectionError
-from workbench.escaping import plain
+from workbench.escaping import plain, plain_value
 from workbench.records.number import whole
 from workbench.records.trial import BASELINE
 from workbench.records.tuning import TaskProgress
 
+_LARGEST = 2**63 - 1  # what a database can hold
 _NOT_CONFIRMED = "the search ended before its best trials were measured again beside the baseline"
 
 
@@ -49,6 +50,11 @@ def winner(progress: Sequence[TaskProgress], task: str) -> Winner:
     final = known.final
     if final is not None:
         return Winner(final.winner, final.used_us, final.baseline_us, final.verdict, final.why)
+    if known.best is None and known.elsewhere:
+        raise SelectionError(
+            f"Task {plain(str(task), 120)} has no time under the present conditions: it was {plain(known.elsewhere, 300)}.",
+            "Go on with resume=True (--resume), which measures it again, or name a trial, for example trial=1.",
+        )
     if known.best is None or known.best_us is None:
         why = known.stopped_because or "none was measured yet"
         raise SelectionError(f"Task {plain(str(task), 120)} has no measured trial: {plain(why, 300)}.", "Name a trial, for example trial=1.")
@@ -62,6 +68,6 @@ def trial_number(value: object) -> int:
         InputError: It is none.
     """
     number = whole(value)
-    if number is None or number < BASELINE:
-        raise InputError(f"{plain(repr(value), 60)} is no number of a trial.", "Give a whole number; 0 is the untuned kernel.")
+    if number is None or not BASELINE <= number <= _LARGEST:
+        raise InputError(f"{plain_value(value)} is no number of a trial.", "Give a whole number; 0 is the untuned kernel.")
     return number

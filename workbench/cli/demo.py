@@ -37,7 +37,7 @@ def _run(options: argparse.Namespace) -> int:
         selection = profile.select(share=_SHARE)
         note(f"Tuning the {len(selection.tasks)} tasks that cover {_SHARE:.0%} of the time.", quiet=options.quiet)
         begin = functools.partial(session.tune, selection, per_task=_TRIALS_PER_TASK, seconds=_MOST_SECONDS, resume=True)
-        search = run_search(session, begin, profile.record, quiet=options.quiet)
+        outcome = run_search(session, begin, profile.record, quiet=options.quiet, again="workbench demo")
         show(
             [
                 profile_table(profile.record),
@@ -45,10 +45,12 @@ def _run(options: argparse.Namespace) -> int:
                 task_table(profile.record, selection),
                 selection_summary(profile.record, selection),
                 Text("\nTuned\n"),
-                tune_table(search.result(), search.progress(), profile.record),
+                tune_table(outcome.result, outcome.progress, profile.record),
             ],
-            values={"profile": profile.to_dict(), "selection": selection.to_dict(), "search": search.result()},
+            values={"profile": profile.to_dict(), "selection": selection.to_dict(), "search": outcome.result},
             json_to=options.json,
         )
         note_session(session.directory, quiet=options.quiet)
+        if outcome.interrupted is not None:
+            raise outcome.interrupted
     return 0

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 from decimal import Decimal
 from typing import NoReturn, TextIO
 
 from rich.console import Console
 
+from workbench.records import number
 from workbench.records.profile import Profile
 
 PIPE_WIDTH = 220
+_PIPE_HEIGHT = 25
+_WIDEST_PIPE = 10_000
 
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 _LARGEST_PLAIN = 1e12
@@ -30,13 +35,27 @@ class _ResultConsole(Console):
 
 
 def table_console(stream: TextIO | None = None) -> Console:
-    """A console for results: as wide as the terminal, or 220 columns and no colour where the stream is no terminal."""
-    console = _ResultConsole(file=stream, highlight=False, markup=False, emoji=False)
-    if console.file.isatty():
-        return console
+    """A console for results: as wide as the terminal; without colour and `pipe_width` columns wide where the stream is no terminal."""
+    if (stream or sys.stdout).isatty():
+        return _ResultConsole(file=stream, highlight=False, markup=False, emoji=False)
     return _ResultConsole(
-        file=stream, highlight=False, markup=False, emoji=False, width=PIPE_WIDTH, force_terminal=False, color_system=None, no_color=True
+        file=stream,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        width=pipe_width(),
+        height=_PIPE_HEIGHT,  # or rich reads COLUMNS itself, and fails on what is no width
+        force_terminal=False,
+        color_system=None,
+        no_color=True,
     )
+
+
+def pipe_width() -> int:
+    """Columns of what goes into a pipe or a file: as many as ``COLUMNS`` says, as for a terminal, else 220."""
+    wanted = os.environ.get("COLUMNS", "")
+    width = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) <= len(str(_WIDEST_PIPE)) else 0
+    return min(width, _WIDEST_PIPE) or PIPE_WIDTH
 
 
 def remarks(profile: Profile) -> list[str]:
@@ -46,8 +65,8 @@ def remarks(profile: Profile) -> list[str]:
 
 
 def microseconds(value: float | None) -> str:
-    """A time with two decimals and separators; ``-`` if unknown."""
-    return _fixed(value, 2)
+    """A time with two decimals and separators, more where it is short; ``-`` if unknown."""
+    return "-" if value is None else number.microseconds(value)
 
 
 def percent(value: float | None) -> str:

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Sequence
 
 import workbench
-from workbench.cli import demo, doctor, lab, models, profile, select, tasks, tune
+from workbench.cli import demo, doctor, import_artifacts, lab, models, profile, select, tasks, tune
 from workbench.cli.arguments import Parser
 from workbench.cli.output import check_destinations, discard
 from workbench.errors import EnvironmentFault, InputError, InternalError, Interrupted, WorkbenchError
@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     # Parsers of their own: a parent's options are the same objects in every child, and `set_defaults` above changes them.
     shared = _shared_options()
-    for module in (doctor, models, profile, tasks, select, tune, demo, lab):
+    for module in (doctor, models, profile, tasks, select, tune, import_artifacts, demo, lab):
         module.add_command(commands, shared)
     return parser
 
@@ -101,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
 def _shared_options() -> argparse.ArgumentParser:
     """Options that stand before or after the command; an absent one leaves the other place's value alone."""
     shared = Parser(add_help=False, argument_default=argparse.SUPPRESS)
-    shared.add_argument("--session", metavar="DIR", help="session directory (default: workbench-sessions/<model>-<target>)")
+    shared.add_argument("--session", metavar="DIR", help="session directory (default: workbench-sessions/<model>[-<args>]-<target>)")
     shared.add_argument("--json", metavar="FILE", help="write the result as JSON; - writes JSON alone to standard output")
     shared.add_argument("-q", "--quiet", action="store_true", help="no progress, results only")
     shared.add_argument("-v", "--verbose", action="store_true", help="full error texts")

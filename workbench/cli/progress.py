@@ -10,10 +10,16 @@ from typing import Self
 
 from workbench.cli.output import discard
 from workbench.escaping import plain
-from workbench.records.command import Event
+from workbench.records.command import HELD_UP, Event
 
 _DETAIL = re.compile(r":| \(")  # "lower: fold constants", "measure (round 3)"
 _CLEAR = "\r\x1b[K"
+_WORK = {"tune": "the search", "profile": "the profile"}
+
+
+def other_work(event: Event) -> str:
+    """What a command waits for, in words: ``the search of another front``."""
+    return f"{_WORK.get(str(event.data.get('behind')), 'the work')} of another front"
 
 
 class ProgressLine:
@@ -38,9 +44,12 @@ class ProgressLine:
 
     def on_event(self, event: Event) -> None:
         """Show an event of the worker."""
-        if event.kind != "progress":
+        if event.kind == HELD_UP and event.data.get("behind"):
+            phase = f"waiting for {other_work(event)} to end"
+        elif event.kind == "progress":
+            phase = plain(str(event.data.get("phase", "")), 60)
+        else:
             return
-        phase = plain(str(event.data.get("phase", "")), 60)
         share = event.data.get("share")
         seconds = time.monotonic() - self._started
         if self._terminal:

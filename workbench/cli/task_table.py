@@ -47,7 +47,9 @@ def task_table(profile: Profile, selection: Selection | None = None, searched: I
         )
         for task in tasks
     ]
-    return Group(Grid(columns=_COLUMNS, lines=tuple(lines)), *remark_sentences(profile))
+    elsewhere = [item for task in tasks if (item := progress.get(task.task)) and item.before_and_now_us[1] is None and item.elsewhere]
+    sentences = [Sentence(f"{item.name} has no best: it was {item.elsewhere}") for item in elsewhere]
+    return Group(Grid(columns=_COLUMNS, lines=tuple(lines)), *sentences, *remark_sentences(profile))
 
 
 def selection_summary(profile: Profile, selection: Selection) -> RenderableType:

@@ -38,5 +38,10 @@ def _run(options: argparse.Namespace) -> int:
 def _search(progress: TaskProgress | None) -> dict[str, Any]:
     """How far the search of a task is, as in ``tasks --json``."""
     if progress is None:
-        return {"state": None, "best_us": None, "trials": 0}
-    return {"state": progress.state, "best_us": progress.before_and_now_us[1], "trials": progress.trials}
+        return {"state": None, "best_us": None, "other_conditions": None, "trials": 0}
+    return {
+        "state": progress.state,
+        "best_us": progress.before_and_now_us[1],
+        "other_conditions": progress.other_times(),
+        "trials": progress.trials,
+    }

@@ -17,6 +17,7 @@ from workbench.cli.output import discard
 from workbench.cli.tune_figures import gain
 from workbench.cli.tune_state import SearchState, Snapshot
 from workbench.cli.tune_words import PlainLines, short_errors, standing
+from workbench.errors import Interrupted
 from workbench.escaping import plain
 from workbench.records.command import Event
 from workbench.records.profile import Profile
@@ -47,13 +48,11 @@ class TuneProgress:
     Args:
         request: What is searched.
         profile: The profile it is about.
-        known: Trials of earlier searches.
         quiet: True shows nothing.
     """
 
-    def __init__(self, request: TuneRequest, profile: Profile, known: Iterable[Trial], *, quiet: bool) -> None:
+    def __init__(self, request: TuneRequest, profile: Profile, *, quiet: bool) -> None:
         self._state = SearchState(request, profile)
-        self._state.take_known(known)
         self._quiet = quiet
         self._lines = PlainLines()
         console = formats.table_console(sys.stderr)
@@ -69,12 +68,21 @@ class TuneProgress:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         with self._quiet_if_nobody_reads():
             if self._live is not None:
-                self._live.transient = kind is None  # the final table follows, unless the search was ended
+                # The final table follows, also that of a search which was stopped; an error leaves what there is to see.
+                self._live.transient = kind is None or issubclass(kind, KeyboardInterrupt | Interrupted)
                 self._live.stop()
 
     def on_event(self, event: Event) -> None:
         """Take note of what the worker is doing."""
         self._state.on_event(event)
+
+    def begin(self, known: Iterable[Trial]) -> None:
+        """Take note that the search has begun, and of the trials of earlier ones."""
+        self._state.begin(known)
+
+    def wait(self) -> None:
+        """Show what is waited for before the search begins: nothing of the session is this search's yet."""
+        self._show()
 
     def update(self, trials: Sequence[Trial], tasks: Iterable[TaskProgress]) -> None:
         """Show how the search stands.
@@ -84,6 +92,9 @@ class TuneProgress:
             tasks: How far each task is.
         """
         self._state.take(trials, tasks)
+        self._show()
+
+    def _show(self) -> None:
         if self._quiet:
             return
         snapshot = self._state.snapshot()
@@ -139,7 +150,7 @@ def _line(task: TaskProgress, snapshot: Snapshot) -> Line:
             "-" if faster is None else f"{faster:.2f}x",
             Drawing(sparkline(course, signs=_SPARKS), sparkline(course, signs=_ASCII_SPARKS)),
             f"{task.trials}/{limit}" if limit is not None else str(task.trials),
-            short_errors(task),
+            short_errors(task.errors),
             task.state,
         ),
         style="dim" if task.state in ENDED else "",

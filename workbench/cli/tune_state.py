@@ -8,9 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from workbench.cli.tune_figures import first_line, model_forecast_us
+from workbench.analysis.forecast import model_forecast_us
+from workbench.cli.progress import other_work
+from workbench.cli.tune_figures import first_line
 from workbench.escaping import plain
-from workbench.records.command import Event
+from workbench.records.command import HELD_UP, Event
 from workbench.records.profile import Profile
 from workbench.records.trial import FAILURES, UNMEASURED, Trial
 from workbench.records.tuning import ENDED, WAITING, TaskProgress, TuneRequest
@@ -35,9 +37,12 @@ class Snapshot:
         history_us: Best time after each trial of each task.
         trials: Trials of the session that a budget counts; in a dry run, those of this search.
         trials_limit: Trials that the session may have; None for no limit.
-        rate: Trials a second in this search without its pauses; None before the first.
-        seconds: Time spent on this search.
-        left_s: Time left by the budget; None if it says nothing.
+        rate: Trials a second over the whole rounds of this search, its pauses left out; None before the first one has ended.
+        seconds: Time spent on this search, or on waiting for its turn.
+        left_s: Time left by the budget; None if it says nothing, or nobody knows yet.
+        is_estimating: True while the budget would say how much time is left, and too little is known of how long a trial takes.
+        is_begun: False while the worker gets ready, or is at something else.
+        waits_for: What it is at, if that is another front's work.
         doing: What the worker is doing.
         silent_s: Time since the last trial, if that is remarkably long.
         model_us: Time of the model in the profile.
@@ -53,6 +58,9 @@ class Snapshot:
     rate: float | None
     seconds: float
     left_s: float | None
+    is_estimating: bool
+    is_begun: bool
+    waits_for: str
     doing: str
     silent_s: float | None
     model_us: float | None
@@ -84,35 +92,44 @@ class SearchState:
         self._profile = profile
         self._clock = clock
         self._started = self._heard = clock()
-        self._heard_active_s = 0.0
+        self._rounds: list[tuple[float, int]] = []
+        self._round_begins = False
         self._seen: dict[str, _Seen] = {}
         self._counted = 0
         self._new = 0
         self._paused_at: float | None = None
         self._paused_s = 0.0
-        self._doing = ""
-        self._is_begun = False
+        self._doing = self._waits_for = ""
+        self._is_known = self._is_prepared = False
         self._failed_batches: list[str] = []
+        self._forecast_us: float | None = None
         self._tasks: tuple[TaskProgress, ...] = ()
 
-    def take_known(self, trials: Iterable[Trial]) -> None:
-        """Take note of trials of earlier searches."""
-        for trial in trials:
+    def begin(self, known: Iterable[Trial]) -> None:
+        """Take note that the search has begun, and of the trials of those before it."""
+        for trial in known:
             self._note(trial)
+        self._end_wait()
+        self._is_known = True
 
     def take(self, trials: Sequence[Trial], tasks: Iterable[TaskProgress]) -> None:
         """Take note of new trials and of how far the tasks are."""
         if trials:
-            self._heard, self._heard_active_s = self._clock(), self._active_s()
+            self._heard = self._clock()
         for trial in trials:
             self._new += 1
             seen = self._note(trial)
             seen.tried += trial.origin != "baseline"
             if trial.origin != "baseline" and len(seen.batch) < self._request.batch:
                 seen.batch.append(trial)
+        tasks = list(tasks)
+        self._forecast_us = model_forecast_us(self._profile, tasks)
+        if self._round_begins:
+            self._round_begins = False
+            self._rounds.append((self._active_s(), self._new))
         order = {item.task: place for place, item in enumerate(self._request.tasks)}
         found = sorted((task for task in tasks if task.task in order), key=lambda task: order[task.task])
-        if not self._is_begun:  # until then, states and times are those of an earlier search
+        if not self._is_prepared:  # until then, states and times are those of an earlier search
             found = [replace(task, state=WAITING, stopped_because="") for task in found]
         if self._request.dry_run is not None:
             found = [replace(task, trials=self._tried(task)) for task in found]
@@ -122,22 +139,35 @@ class SearchState:
 
     def on_event(self, event: Event) -> None:
         """Take note of what the worker is doing."""
-        if event.kind == "progress":
-            phase, _, name = str(event.data.get("phase", "")).partition(": ")
-            self._doing = plain(f"{_VERBS.get(phase, phase)} {name}".strip(), 120)
-            self._is_begun = self._is_begun or phase == "prepare"
-            if phase == "paused":
-                self._paused_at = self._clock() if self._paused_at is None else self._paused_at
-            elif self._paused_at is not None:
-                self._paused_s += self._clock() - self._paused_at
-                self._paused_at = None
+        if event.kind == HELD_UP and event.data.get("behind"):
+            self._waits_for = other_work(event)
+        elif event.kind == HELD_UP:
+            self._end_wait()
+        if event.kind != "progress":
+            return
+        self._end_wait()
+        phase, _, name = str(event.data.get("phase", "")).partition(": ")
+        self._doing = plain(f"{_VERBS.get(phase, phase)} {name}".strip(), 120)
+        self._is_prepared = self._is_prepared or phase == "prepare"
+        self._round_begins = self._round_begins or phase == "search"
+        if phase == "paused":
+            self._paused_at = self._clock() if self._paused_at is None else self._paused_at
+        elif self._paused_at is not None:
+            self._paused_s += self._clock() - self._paused_at
+            self._paused_at = None
+
+    def _end_wait(self) -> None:
+        """The time of another front's work is none of this search's."""
+        if self._waits_for:
+            self._started = self._heard = self._clock()
+            self._waits_for = ""
 
     def snapshot(self) -> Snapshot:
         """How the search stands now."""
         now = self._clock()
-        rate = self._new / self._heard_active_s if self._new and self._heard_active_s > 0 else None
+        rate = self._rate()
         limits = {task.task: self._limit(task) for task in self._tasks}
-        silent_s = now - self._heard
+        left, silent_s = self._trials_left(limits), now - self._heard
         return Snapshot(
             tasks=self._tasks,
             limits=limits,
@@ -146,13 +176,21 @@ class SearchState:
             trials_limit=self._trials_limit(),
             rate=rate,
             seconds=now - self._started,
-            left_s=self._left_s(limits, rate),
+            left_s=self._left_s(left, rate),
+            is_estimating=left is not None and rate is None,
+            is_begun=self._is_known,
+            waits_for=self._waits_for,
             doing=self._doing,
             silent_s=silent_s if silent_s >= _SILENCE_S else None,
             model_us=self._profile.total_us,
-            forecast_us=model_forecast_us(self._profile, self._tasks),
+            forecast_us=self._forecast_us,
             failed_batches=tuple(self._failed_batches),
         )
+
+    def _rate(self) -> float | None:
+        """Trials a second from the first round's begin to the last one's; the worker's start and the baselines before it are no measure."""
+        (first_s, first), (last_s, last) = (self._rounds[0], self._rounds[-1]) if self._rounds else ((0.0, 0), (0.0, 0))
+        return (last - first) / (last_s - first_s) if last > first and last_s > first_s else None
 
     def _note(self, trial: Trial) -> _Seen:
         self._counted += trial.status != UNMEASURED
@@ -177,19 +215,26 @@ class SearchState:
             return self._request.dry_run
         return task.budget_trials if task.budget_trials is not None else self._request.budget.per_task
 
-    def _left_s(self, limits: Mapping[str, int | None], rate: float | None) -> float | None:
-        """Time left: of the budget's seconds, or for the trials that are left at the present rate, whichever is less."""
-        if self._tasks and all(task.state in ENDED for task in self._tasks):
-            return None  # the best are being measured again
-        seconds, trials_limit = self._request.budget.seconds, self._trials_limit()
-        left_s = [] if seconds is None else [max(seconds - self._active_s(), 0.0)]
-        left = [] if trials_limit is None else [trials_limit - self._counted]
+    def _trials_left(self, limits: Mapping[str, int | None]) -> int | None:
+        """Trials that the budgets still allow; None if they allow any number, or nothing is left but to measure the best again."""
         open_tasks = [task for task in self._tasks if task.state not in ENDED]
+        if self._tasks and not open_tasks:
+            return None
+        trials_limit = self._trials_limit()
+        left = [] if trials_limit is None else [trials_limit - self._counted]
         owed = [limit - task.trials for task in open_tasks if (limit := limits[task.task]) is not None]
         if len(owed) == len(open_tasks):
             left.append(sum(max(number, 0) for number in owed))
-        if rate and left:
-            left_s.append(max(min(left), 0) / rate)
+        return max(min(left), 0) if left else None
+
+    def _left_s(self, trials_left: int | None, rate: float | None) -> float | None:
+        """Time left: of the budget's seconds, or for the trials that are left at the present rate, whichever is less."""
+        if self._tasks and all(task.state in ENDED for task in self._tasks):
+            return None  # the best are being measured again
+        seconds = self._request.budget.seconds
+        left_s = [] if seconds is None else [max(seconds - self._active_s(), 0.0)]
+        if rate and trials_left is not None:
+            left_s.append(trials_left / rate)
         return min(left_s, default=None)
 
     def _tell_failed_batch(self, task: TaskProgress) -> None:

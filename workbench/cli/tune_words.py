@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from workbench.cli import formats
 from workbench.cli.tune_figures import gain
 from workbench.cli.tune_state import Snapshot
 from workbench.records.tuning import ENDED, WAITING, TaskProgress
 
 _LINE_S = 5.0
+_LINE_WHILE_WAITING_S = 30.0
 _SHORT = {
     "build_error": "build",
     "build_timeout": "build timeout",
@@ -21,9 +24,14 @@ _SHORT = {
 
 def standing(snapshot: Snapshot) -> list[str]:
     """Where the whole search stands, in a few sentences."""
+    if snapshot.waits_for:
+        return [f"waiting for {snapshot.waits_for} to end, {duration(snapshot.seconds)} so far"]
+    if not snapshot.is_begun:
+        return [f"{snapshot.doing or 'starting the worker'}; {duration(snapshot.seconds)} spent"]
     trials = f"{snapshot.trials:,}" + (f" of {snapshot.trials_limit:,}" if snapshot.trials_limit is not None else "")
     rate = "" if snapshot.rate is None else f", {snapshot.rate:.2g} a second"
-    left = "time left unknown" if snapshot.left_s is None else f"{duration(snapshot.left_s)} left"
+    unknown = "estimating the time left" if snapshot.is_estimating else "time left unknown"
+    left = unknown if snapshot.left_s is None else f"{duration(snapshot.left_s)} left"
     sentences = [f"{trials} trials{rate}; {duration(snapshot.seconds)} spent, {left}"]
     doing = snapshot.doing or "starting the worker"
     sentences.append(doing if snapshot.silent_s is None else f"no trial for {duration(snapshot.silent_s)}: {doing}")
@@ -40,6 +48,7 @@ class PlainLines:
 
     def __init__(self) -> None:
         self._states: dict[str, str] = {}
+        self._waited_for = ""
         self._told_batches = 0
         self._last_s = 0.0
 
@@ -56,7 +65,10 @@ class PlainLines:
             self._states[task.task] = task.state
         lines += snapshot.failed_batches[self._told_batches :]
         self._told_batches = len(snapshot.failed_batches)
-        if not lines and snapshot.seconds - self._last_s >= _LINE_S:
+        if snapshot.waits_for != self._waited_for:  # and the time begins anew when the wait is over
+            self._waited_for, self._last_s = snapshot.waits_for, 0.0
+            lines += standing(snapshot) if snapshot.waits_for else []
+        if not lines and snapshot.seconds - self._last_s >= (_LINE_WHILE_WAITING_S if snapshot.waits_for else _LINE_S):
             lines.append("; ".join(standing(snapshot)))
         if lines:
             self._last_s = snapshot.seconds
@@ -71,14 +83,15 @@ def duration(seconds: float) -> str:
     return f"{whole // 60} min {whole % 60:02} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60:02} min"
 
 
-def short_errors(task: TaskProgress) -> str:
+def short_errors(errors: Mapping[str, int]) -> str:
     """Failed trials by class: ``12 build, 1 wrong``."""
-    return ", ".join(f"{number} {_SHORT.get(name, name)}" for name, number in sorted(task.errors.items(), key=lambda item: -item[1]))
+    return ", ".join(f"{number} {_SHORT.get(name, name)}" for name, number in sorted(errors.items(), key=lambda item: -item[1]))
 
 
 def _end(task: TaskProgress) -> str:
     before_us, now_us = task.before_and_now_us
-    faster = gain(task)
+    faster = gain(task) if task.dry_run is None else None  # the times are those of earlier searches then
+    errors = task.errors if task.dry_run is None else task.dry_run.failures
     course = f", {formats.microseconds(before_us)} to {formats.microseconds(now_us)} us ({faster:.2f}x)" if faster is not None else ""
-    failed = f", failed: {short_errors(task)}" if task.errors else ""
+    failed = f", failed: {short_errors(errors)}" if errors else ""
     return f"{task.name}: {task.state} after {task.trials} trials{course}{failed}: {task.stopped_because}"

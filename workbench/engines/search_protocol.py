@@ -112,6 +112,11 @@ class TaskSearch(Protocol):
     workload: tuple[str, str]
     arguments: list[object]
 
+    @property
+    def rejected(self) -> int:
+        """How often decisions gave no valid schedule so far, and so no candidate; may be asked while another thread has candidates proposed."""
+        ...
+
     def baseline(self) -> Candidate:
         """The untuned kernel."""
         ...
@@ -128,8 +133,14 @@ class TaskSearch(Protocol):
         """Take up trials of an earlier search of this task: they are learned from, and not proposed again."""
         ...
 
-    def transfer(self, records: Sequence[TuningRecord]) -> None:
-        """Have schedules of other searches on the same target tried first: of the same kernel as they are, of a like one fitted to this one."""
+    def transfer(self, records: Sequence[TuningRecord]) -> Sequence[TuningRecord]:
+        """Have schedules of other searches on the same target tried first: of the same kernel as they are, of a like one fitted to this one.
+
+        Called after `restore` and `baseline`.
+
+        Returns:
+            The records that gave a schedule which is new; each gave one.
+        """
         ...
 
     def rebuild(self, trace: str) -> Candidate:

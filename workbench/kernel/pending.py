@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from workbench import errors
 from workbench.errors import InternalError, Interrupted, WorkbenchError
-from workbench.records.command import CANCELLED, DONE, Command, Event, Failure
+from workbench.records.command import CANCELLED, DONE, HELD_UP, Command, Event, Failure
 from workbench.store import Store
 
 OnEvent = Callable[[Event], None]
+_NOT_STORED = 0
+_LOOKS = 5
+"""A worker that takes over a session leaves old commands running for a moment: that is no work to wait for."""
 
 
 @dataclass
@@ -26,6 +30,8 @@ class Pending:
         starts: How often a worker was started for it.
         abandoned: How often it had to be given again.
         stops: How often this front had ended its worker before.
+        behind: The command that it waits for; 0 if there is none.
+        waits: How often in a row the worker was seen to be at that.
     """
 
     kind: str
@@ -35,6 +41,8 @@ class Pending:
     starts: int = 0
     abandoned: int = 0
     stops: int = 0
+    behind: int = 0
+    waits: int = 0
 
     def tell(self, store: Store, on_event: OnEvent | None) -> None:
         """Tell what has happened since the last time."""
@@ -44,6 +52,23 @@ class Pending:
             self.last_event = event.event
             if event.data.get("command") == self.number:
                 on_event(event)
+
+    def tell_of_waiting(self, store: Store, on_event: OnEvent | None) -> None:
+        """Tell what the worker does before it can begin this command, but not for a moment's sake; and when that has ended."""
+        if on_event is None:
+            return
+        running = store.running_beside(self.number)
+        behind = 0 if running is None else running.command
+        if behind != self.behind:
+            if self.waits >= _LOOKS and running is None:
+                on_event(self._held_up_by(""))
+            self.behind, self.waits = behind, 0
+        self.waits += running is not None
+        if running is not None and self.waits == _LOOKS:
+            on_event(self._held_up_by(running.kind))
+
+    def _held_up_by(self, kind: str) -> Event:
+        return Event(_NOT_STORED, time.time(), HELD_UP, {"command": self.number, "behind": kind})
 
 
 def answer_of(command: Command) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from workbench.escaping import plain
+from workbench.regular_files import reader
 
 _TAIL_BYTES = 8000
 _TAIL_LINES = 40
@@ -15,7 +16,7 @@ _LONGEST_LINE = 400
 def log_tail(path: Path) -> str:
     """The last lines of a log that say something; empty if it cannot be read."""
     try:
-        with path.open("rb") as log:
+        with reader(path) as log:
             log.seek(max(log.seek(0, os.SEEK_END) - _TAIL_BYTES, 0))
             lines = log.read().decode("utf-8", "replace").splitlines()
     except OSError:

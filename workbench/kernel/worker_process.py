@@ -14,7 +14,7 @@ from workbench.kernel.child_process import ChildProcess
 from workbench.kernel.host import Host, Launch
 from workbench.kernel.pending import OnEvent, Pending, answer_of
 from workbench.kernel.worker_log import last_words, log_tail
-from workbench.records.command import ABANDONED, FINAL_STATES, RUNNING, Failure
+from workbench.records.command import ABANDONED, FINAL_STATES, PENDING, RUNNING, Failure
 from workbench.session import SessionDirectory
 from workbench.store import Store
 from workbench.worker import ALREADY_SERVED, CANNOT_WRITE, NO_ENGINE, SEARCH, STARTING
@@ -150,6 +150,8 @@ class WorkerProcess:
             if command.state in FINAL_STATES:
                 return answer_of(command)
             if not self._is_alive(store, pending.number):
+                if store.command(pending.number).state in FINAL_STATES:
+                    return None  # another front's worker has answered just now, and ended
                 self._check_not_orphaned(store, pending.number)
                 if pending.stops != self._stops:
                     raise Interrupted("The session was closed.", "What was finished before is saved.")
@@ -157,7 +159,15 @@ class WorkerProcess:
                 if pending.starts > _MOST_STARTS:
                     raise WorkerDied("The worker ends again and again before it answers.", _DOCTOR)
                 self._start(pending.number)
+            if command.state == PENDING:
+                pending.tell_of_waiting(store, on_event)
             return None
+
+    def waits_behind(self, pending: Pending) -> str:
+        """Kind of what the worker does before it can begin a command, mostly for another front; empty if the command does not wait for that."""
+        with self._directory.store() as store:
+            running = store.running_beside(pending.number) if self._directory.is_served() else None
+        return "" if running is None else running.kind
 
     def _give(self, store: Store, pending: Pending) -> None:
         pending.last_event = store.last_event()

@@ -15,6 +15,9 @@ CANCELLED = "cancelled"
 ABANDONED = "abandoned"
 FINAL_STATES = (DONE, FAILED, CANCELLED, ABANDONED)
 
+HELD_UP = "waiting"
+"""Kind of the event that tells a front what its command waits for."""
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -71,10 +74,11 @@ class Event:
     """Something that happened in the worker.
 
     Attributes:
-        event: Number, in order.
+        event: Number, in order; 0 for what a front finds out itself.
         time_s: Unix time.
-        kind: ``progress``; a reader passes over kinds that it does not know.
-        data: What happened: number of the command, phase, and share of the phase that is done.
+        kind: ``progress``, or ``waiting`` while the worker does something else first; a reader passes over kinds that it does not know.
+        data: What happened: number of the command, then phase, and share of the phase that is done; or ``behind``, the kind of the other command,
+            empty when that has ended.
     """
 
     event: int
@@ -89,10 +93,8 @@ class WorkerState:
 
     Attributes:
         pid: Its process.
-        time_s: Unix time since when it is so.
         phase: ``starting`` or ``ready``.
     """
 
     pid: int
-    time_s: float
     phase: str

@@ -8,8 +8,13 @@ from typing import Any
 
 from workbench.records.decode import NOT_STORED, decode
 
+IMPORTED = "imported"
+"""Kind of a source that is not here: a session of old artifacts shows what they say and can run nothing."""
+
 MOST_THREADS = 1024
 """More would only make TVM's thread pool fail."""
+MOST_ROUNDS = 2**31 - 1
+"""Most measured rounds of a profile."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +23,7 @@ class ModelSource:
 
     Attributes:
         kind: ``onnx``, ``relay`` (a text), ``relax`` (a TVMScript file), ``ir_json`` (a serialised IRModule), ``torch`` (a ``torch.export``
-            archive), ``workload`` (a named TE workload), or ``function`` (a TE function that the user's own process hands over).
+            archive), ``workload`` (a named TE workload), ``function`` (a TE function that the user's own process hands over), or `IMPORTED`.
         name: What the user calls it, for tables and directory names.
         path: The file; empty for workloads.
         workload: Bundled name or ``module:function``; empty for files.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from workbench.records.decode import decode
@@ -22,6 +23,16 @@ FASTER = "faster"
 NOT_FASTER = "not faster"
 
 DEFAULT_TRIALS_PER_TASK = 64
+
+DEFAULT_SPACE = "default"
+SPACES: Mapping[str, str] = MappingProxyType(
+    {
+        DEFAULT_SPACE: "MetaSchedule's rules for the target",
+        "plain": "the same without dot products, on a CPU with AVX-512 VNNI",
+        "tensorcore": "tensor cores wherever a kernel can use them, on a GPU from sm_70 on",
+    }
+)
+"""All search spaces by name, in words; which of them a target offers, its engine says."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +64,7 @@ class TuneRequest:
         seed: Seed of candidates and of random inputs.
         resume: True goes on where earlier searches of these tasks ended.
         dry_run: Generate, build and check so many candidates of each task without measuring; None measures.
-        space: Search space: ``default``, or another that the target offers.
+        space: Search space: one of `SPACES` that the target offers; empty for that of the earlier search that is resumed, or else ``default``.
         schedule: A user's own schedule function as ``module:function``; empty for none.
         measure: How to measure.
         builders: Processes that build; None takes one for each physical core.
@@ -67,7 +78,7 @@ class TuneRequest:
     seed: int = 0
     resume: bool = False
     dry_run: int | None = None
-    space: str = "default"
+    space: str = ""
     schedule: str = ""
     measure: MeasureOptions = field(default_factory=MeasureOptions)
     builders: int | None = None
@@ -131,6 +142,34 @@ class Final:
 
 
 @dataclass(frozen=True)
+class DryRun:
+    """What became of the candidates of a task's dry run; the baseline is none of them.
+
+    Attributes:
+        candidates: Schedules that were to be built.
+        built: Those that gave a library.
+        checked: Those whose output agrees with the untuned kernel's.
+        rejected: Decisions that gave no valid schedule, for instance more threads than a GPU can launch, and so no candidate.
+        failures: Candidates that failed, by status.
+    """
+
+    candidates: int = 0
+    built: int = 0
+    checked: int = 0
+    rejected: int = 0
+    failures: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def unchecked(self) -> int:
+        """Candidates that were built, and whose output could not be compared."""
+        return self.candidates - self.checked - sum(self.failures.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as JSON-ready values."""
+        return {**vars(self), "failures": dict(self.failures)}
+
+
+@dataclass(frozen=True)
 class TaskProgress:
     """How far the search of one task is.
 
@@ -151,7 +190,12 @@ class TaskProgress:
         budget_trials: Budget of its own; None for none.
         budget_seconds: Budget of its own; None for none.
         conditions: Digest of what makes its times comparable (`workbench.records.trial.Trial.conditions`).
+        other_trials: Number of its trials that have times under other conditions; they count for budgets, and are compared with nothing.
+        other_conditions: In what those conditions differ from `conditions`, in words; empty if that is not known.
         final: What the last measurement said; None before it.
+        space: Search space of the last search that measured; empty before it.
+        schedule: The user's own schedule function that it searched instead, as ``module:function``; empty for none.
+        dry_run: What became of the candidates, if the last search was a dry run.
     """
 
     task: str
@@ -170,7 +214,12 @@ class TaskProgress:
     budget_trials: int | None = None
     budget_seconds: float | None = None
     conditions: str = ""
+    other_trials: int = 0
+    other_conditions: tuple[str, ...] = ()
     final: Final | None = None
+    space: str = ""
+    schedule: str = ""
+    dry_run: DryRun | None = None
 
     @property
     def before_and_now_us(self) -> tuple[float | None, float | None]:
@@ -182,10 +231,23 @@ class TaskProgress:
         """True if the output of what is to be used was compared with the untuned kernel's and agrees; None if nothing is to be used yet."""
         return None if self.final is None else True
 
+    @property
+    def elsewhere(self) -> str:
+        """That it has times which do not count, in words, as what follows "was"; empty if it has none."""
+        if not self.other_trials:
+            return ""
+        return "measured under other conditions" + (f" ({'; '.join(self.other_conditions)})" if self.other_conditions else "")
+
+    def other_times(self) -> dict[str, Any] | None:
+        """The same for JSON: how many trials, and in what their conditions differ; None if it has none."""
+        return {"trials": self.other_trials, "differences": list(self.other_conditions)} if self.other_trials else None
+
     def to_dict(self) -> dict[str, Any]:
         """The record as JSON-ready values."""
         values = {**vars(self), "errors": dict(self.errors), "first_errors": dict(self.first_errors)}
+        values["other_conditions"] = list(self.other_conditions)
         values["final"] = None if self.final is None else vars(self.final).copy()
+        values["dry_run"] = None if self.dry_run is None else self.dry_run.to_dict()
         return values
 
     @classmethod

@@ -9,9 +9,11 @@ from workbench.errors import SelectionError
 from workbench.escaping import plain
 from workbench.records.profile import Task
 from workbench.records.selection import SelectedTask
-from workbench.records.tuning import DROPPED, FAILED, FINISHED, SEARCHING, STOPPED, WAITING, TaskProgress, TuneRequest
+from workbench.records.tuning import DROPPED, FAILED, FINISHED, SEARCHING, STOPPED, WAITING, DryRun, TaskProgress, TuneRequest
 from workbench.search.gain import is_flat, most_promising
+from workbench.search.history import History
 from workbench.search.producer import Round
+from workbench.search.resuming import check_schedule, chosen_space
 from workbench.search.task_run import TaskRun
 
 STOPPED_BY_USER = "stopped by the user"
@@ -23,10 +25,8 @@ class Agenda:
     Args:
         request: What is asked for.
         tasks: The profile's tasks by identifier.
-        earlier: How far an earlier search of a task came; None if there was none.
+        history: What the session holds of searches.
         note: Stores how far a task is.
-        conditions: Digest of what makes times comparable.
-        trials: Trials of the session before this search.
         clock: Seconds; monotonic.
 
     Attributes:
@@ -42,21 +42,18 @@ class Agenda:
         request: TuneRequest,
         *,
         tasks: dict[str, Task],
-        earlier: Callable[[str], TaskProgress | None],
+        history: History,
         note: Callable[[TaskProgress], None],
-        conditions: str,
-        trials: int,
         clock: Callable[[], float],
     ) -> None:
         self.runs: dict[str, TaskRun] = {}
         self.budget = request.budget
-        self.trials = trials
+        self.trials = history.trials
         self.stopping = ""
         self._request = request
         self._tasks = tasks
-        self._earlier = earlier
+        self._history = history
         self._note = note
-        self._conditions = conditions
         self._clock = clock
         self._started = clock()
         self._paused_at: float | None = None
@@ -108,8 +105,7 @@ class Agenda:
             return ""  # its baseline comes first; of one that was finished before, not even that
         progress, budget = run.progress, self.budget
         if self._request.dry_run is not None:
-            done = run.tried >= self._request.dry_run
-            return f"{self._request.dry_run} candidates were built and checked, none was measured" if done else ""
+            return _said_of_dry_run(progress.dry_run) if run.tried >= self._request.dry_run else ""
         limit = self._limit(run)
         if limit is not None and progress.trials >= limit:
             return f"its budget of {limit} trials is used up"
@@ -136,6 +132,7 @@ class Agenda:
 
         Raises:
             SelectionError: There is no such task, or it cannot be tuned.
+            SessionError: It was searched with a schedule function that is not given again.
         """
         task = self._tasks.get(item.task)
         if task is None:
@@ -144,7 +141,7 @@ class Agenda:
             raise SelectionError(f"Task {plain(item.task, 120)} cannot be tuned: {task.untunable}.", "Leave it out.")
         run = before = self.runs.get(item.task)
         if run is None or run.progress.state == FAILED:
-            run = self.runs[item.task] = TaskRun(task, self._first_progress(task))  # what failed is made anew
+            run = self.runs[item.task] = self._new_run(task)  # what failed is made anew
         trials, seconds = item.trials, item.seconds
         if before is not None:
             trials = before.progress.budget_trials if trials is None else trials
@@ -202,14 +199,21 @@ class Agenda:
         if self.runs.get(run.task.task) is run:
             self._note(run.progress)
 
-    def _first_progress(self, task: Task) -> TaskProgress:
-        """How far a task is when it joins: as far as earlier searches came, whose times may not be comparable."""
-        progress = self._earlier(task.task) or TaskProgress(task.task, task.name, task.weight, conditions=self._conditions)
+    def _new_run(self, task: Task) -> TaskRun:
+        """A task that joins, as far as earlier searches came; of times under other conditions it is only noted that they are there."""
+        request, history = self._request, self._history
+        earlier = history.progress_of(task.task)
+        check_schedule(request, earlier)
+        progress = earlier or TaskProgress(task.task, task.name, task.weight, conditions=history.conditions)
         errors = {kind: text for kind, text in progress.first_errors.items() if kind in progress.errors}
-        progress = replace(progress, name=task.name, weight=task.weight, first_errors=errors)
-        if progress.conditions == self._conditions:
-            return progress
-        return replace(progress, conditions=self._conditions, baseline_us=None, best=None, best_us=None, final=None)
+        progress = replace(progress, name=task.name, weight=task.weight, first_errors=errors, dry_run=None if request.dry_run is None else DryRun())
+        if request.dry_run is None:
+            space = "" if request.schedule else chosen_space(request, earlier)
+            progress = replace(progress, space=space, schedule=request.schedule)
+        run = TaskRun(task, progress)
+        if progress.conditions != history.conditions:
+            run.restore(history.trials_of(task.task), history.conditions, history.differences)
+        return run
 
     def _limit(self, run: TaskRun) -> int | None:
         """Most trials of a task."""
@@ -220,3 +224,8 @@ class Agenda:
         if self.budget.trials is None or self._request.dry_run is not None:
             return self._request.batch
         return self.budget.trials - self.trials - sum(round_.count for round_ in pending)
+
+
+def _said_of_dry_run(counts: DryRun | None) -> str:
+    known = counts or DryRun()
+    return f"{known.candidates} candidates: {known.built} built, {known.checked} checked, none measured"

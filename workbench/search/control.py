@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
-from workbench.errors import InputError
+from workbench.errors import InputError, SessionError
 from workbench.records.command import Command, Failure
 from workbench.store import Store
 
 CONTROL_COMMANDS = ("add", "drop", "budget", "pause", "resume", "stop")
+ADDRESSEE = "search"
+"""Argument of each of them: the number of the command of the search that it is meant for, so that no other search obeys it."""
+
 _POLL_S = 0.03
 
 
@@ -37,9 +41,9 @@ class Control:
             yield self._waiting.pop(0)
 
     def answer(self, command: Command, act: Callable[[Command], None]) -> None:
-        """Do what a command asks for and tell its front; why it cannot be done is its answer."""
+        """Do what a command asks for and tell its front; why it cannot be done is its answer, also that it is meant for another search."""
         try:
-            act(command)
+            act(self._mine(command))
         except InputError as error:
             self._store.finish_command(command.command, failure=Failure(type(error).__name__, error.message, error.remedy))
         else:
@@ -52,6 +56,21 @@ class Control:
                 command.command, failure=Failure("SessionError", "The search has just ended.", "Start it again with --resume.")
             )
         self._waiting.clear()
+
+    def _mine(self, command: Command) -> Command:
+        """The command without its addressee.
+
+        Raises:
+            SessionError: It is meant for another search, or does not say for which.
+        """
+        meant = command.arguments.get(ADDRESSEE)
+        if not isinstance(meant, int) or isinstance(meant, bool):
+            raise SessionError("The command does not say which search it is meant for.", "Steer a search with what session.tune() returned.")
+        if meant < self._command:
+            raise SessionError("The search that this is meant for has ended; another one runs.", "Steer that one with what started it.")
+        if meant > self._command:
+            raise SessionError("The search that this is meant for has not begun; another one runs.", "Wait until that one has ended, or stop it.")
+        return replace(command, arguments={name: value for name, value in command.arguments.items() if name != ADDRESSEE})
 
     def _look(self) -> None:
         now = time.monotonic()

@@ -69,7 +69,7 @@ class Finals:
             elif number == baseline:
                 return artifact
         times = _times(built, baseline, lambda artifacts: self._compare(run.kernel, artifacts))
-        return times if isinstance(times, Failed) else _final(times, baseline, self._rounds)
+        return times if isinstance(times, Failed) else _final(times, baseline, self._rounds, alone=_why_alone(run))
 
     def _compare(self, kernel: str, artifacts: Sequence[Artifact]) -> list[list[float]] | Failed:
         try:
@@ -130,12 +130,19 @@ def _times(built: dict[int, Artifact], baseline: int, compare_artifacts: Compare
     return failed
 
 
-def _final(times: dict[int, list[float]], baseline: int, rounds: int) -> Final:
+def _why_alone(run: TaskRun) -> str:
+    """Why no trial was measured again beside the baseline, should that be so."""
+    if run.rivals:
+        return "no trial was right and could be measured"
+    earlier = f"; earlier ones were {run.progress.elsewhere}" if run.progress.elsewhere else ""
+    return f"no candidate was measured beside it{earlier}"
+
+
+def _final(times: dict[int, list[float]], baseline: int, rounds: int, *, alone: str) -> Final:
     before = spread(times[baseline])
     others = [number for number in times if number != baseline]
     if not others:
-        why = "no trial was right and could be measured"
-        return Final(BASELINE, before.median, before.iqr, before.median, before.iqr, baseline, rounds, NOT_FASTER, why)
+        return Final(BASELINE, before.median, before.iqr, before.median, before.iqr, baseline, rounds, NOT_FASTER, alone)
     best = min(others, key=lambda number: (spread(times[number]).median, number))
     after = spread(times[best])
     verdict = compare(times[baseline], times[best])

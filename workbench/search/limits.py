@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from workbench.errors import InputError
-from workbench.escaping import plain
+from workbench.escaping import plain, plain_value
 from workbench.records.tuning import SearchBudget, TuneRequest
 
 _MOST_TRIALS = 1_000_000_000
@@ -119,4 +119,5 @@ def _check(values: Mapping[str, Any], rules: Mapping[str, _Whole | _Real], where
         if name not in values or (values[name] is None and name in _MAY_BE_LEFT_OUT):
             continue
         if not rule.holds(values[name]):
-            raise InputError(f"{name}{where} is {plain(repr(values[name]), 60)}.", f"Give {rule}.")
+            none = ", or None for no limit" if name in _BUDGET and name in _MAY_BE_LEFT_OUT else ""
+            raise InputError(f"{name}{where} is {plain_value(values[name])}.", f"Give {rule}{none}.")

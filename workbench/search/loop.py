@@ -9,17 +9,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from workbench.engines.search_protocol import Artifact, Evaluator, Experience, Failed, Measured, Outcome, TaskSearch
+from workbench.engines.search_protocol import Artifact, Evaluator, Failed, Measured, Outcome, TaskSearch
 from workbench.errors import EnvironmentFault, InputError, Interrupted
 from workbench.escaping import plain
 from workbench.records.profile import Task
 from workbench.records.trial import DEVICE_LOST, OK, UNMEASURED, Trial
-from workbench.records.tuning import DROPPED, FAILED, FINISHED, SEARCHING, STOPPED, TaskProgress, TuneRequest
+from workbench.records.tuning import DROPPED, FAILED, FINISHED, SEARCHING, STOPPED, TuneRequest
 from workbench.search.agenda import STOPPED_BY_USER, Agenda
 from workbench.search.attention import POLL_S, Attention
 from workbench.search.control import Control
 from workbench.search.error_text import full_text, last_line
 from workbench.search.finals import Finals
+from workbench.search.history import History
 from workbench.search.producer import Built, Producer, Round, Start
 from workbench.search.recorder import Recorder
 from workbench.search.task_run import TaskRun
@@ -37,12 +38,9 @@ class Search:
         prepare: Makes the candidates of a task.
         evaluator: Builds and measures.
         recorder: Stores.
-        known: Earlier trials of a task with their traces.
-        earlier: How far an earlier search of a task came; None if there was none.
+        history: What the session holds of searches.
         transferred: Records of other searches that may help.
         control: What fronts ask for meanwhile.
-        conditions: Digest of what makes times comparable.
-        earlier_trials: Trials of the session before this search.
         on_progress: Told what is being done, for whom it may interest.
         clock: Seconds; monotonic.
     """
@@ -55,28 +53,24 @@ class Search:
         prepare: Callable[[Task], TaskSearch],
         evaluator: Evaluator,
         recorder: Recorder,
-        known: Callable[[str], list[Experience]],
-        earlier: Callable[[str], TaskProgress | None],
+        history: History,
         transferred: Sequence[TuningRecord],
         control: Control,
-        conditions: str,
-        earlier_trials: int,
         on_progress: Callable[[str, float], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._request = request
-        self._producer = Producer(prepare, evaluator)
+        self._producer = Producer(prepare, evaluator, build_timeout_s=request.measure.build_timeout_s)
         self._evaluator = evaluator
         self._recorder = recorder
-        self._known = known
+        self._history = history
         self._transferred = transferred
-        self._conditions = conditions
         self._on_progress = on_progress
         self._clock = clock
         self._started = clock()
         self._lost_in_a_row = 0
         self._refusals: list[InputError] = []
-        self._agenda = Agenda(request, tasks=tasks, earlier=earlier, note=recorder.note, conditions=conditions, trials=earlier_trials, clock=clock)
+        self._agenda = Agenda(request, tasks=tasks, history=history, note=recorder.note, clock=clock)
         self._attention = Attention(control, self._agenda, exclusive=evaluator.exclusive, on_progress=on_progress)
 
     def run(self) -> dict[str, Any]:
@@ -106,6 +100,10 @@ class Search:
             "stopped_because": agenda.stopping,
             "tasks": [run.progress.to_dict() for run in agenda.runs.values()],
         }
+
+    def inherited(self) -> list[TuningRecord]:
+        """The records of other searches that gave schedules to this one, once for each schedule."""
+        return [record for run in self._agenda.runs.values() for record in run.inherited]
 
     def _check_sense(self) -> None:
         """Raise what all tasks refused alike, for instance a search space that there is not."""
@@ -147,8 +145,8 @@ class Search:
         """Have a task prepared; its earlier trials count."""
         self._on_progress(f"prepare: {run.kernel}", 0.0)
         run.is_begun = True
-        known = self._known(run.task.task)
-        comparable = run.restore(known, self._conditions)
+        known = self._history.trials_of(run.task.task)
+        comparable = run.restore(known, self._history.conditions, self._history.differences)
         if run.is_open:
             run.progress = replace(run.progress, state=SEARCHING)
         self._agenda.note(run)
@@ -195,6 +193,8 @@ class Search:
         self._recorder.catch_up(run, round_.known)
         if run.search is not None:
             run.progress = replace(run.progress, space_size=run.search.space_size)
+            if run.progress.dry_run is not None:
+                run.progress = replace(run.progress, dry_run=replace(run.progress.dry_run, rejected=run.search.rejected))
         if not run.has_reference:
             run.is_begun = False  # whoever takes the task up again begins anew
         elif run.is_open and not (round_.is_first or round_.candidates or round_.halt.is_set()):
@@ -279,7 +279,7 @@ class Search:
         self._attention.begin_end()
         if self._request.dry_run is not None:
             return
-        finals = Finals(self._evaluator, self._attention.on_device, self._known, count=self._request.finalists)
+        finals = Finals(self._evaluator, self._attention.on_device, self._history.trials_of, count=self._request.finalists)
         for run in self._agenda.runs.values():
             self._attention.take_commands()
             progress = run.progress

@@ -9,17 +9,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed, Outcome, TaskSearch
 from workbench.records.profile import Task
+from workbench.records.trial import BUILD_TIMEOUT
 from workbench.search.task_run import TaskRun
 from workbench.tuning_database import TuningRecord
 
 _HALT_S = 0.5
 
-
-_LEAST_BUILD_LIMIT_S = 3.0
+_LEAST_BUILD_LIMIT_S = 1.0
 _UNUSUAL = 20.0
 """A build that takes so many times the median of its task is given up: huge unrolled bodies never win, and hold up the whole round."""
 
@@ -89,6 +89,34 @@ class Round:
         return self.candidates[self.taken :]
 
 
+@dataclass(frozen=True)
+class BuildLimit:
+    """The longest time for a build that was learned from those before it.
+
+    Attributes:
+        seconds: The limit.
+        median_s: What the task's builds took.
+        most_s: What the user allows at most.
+    """
+
+    seconds: float
+    median_s: float
+    most_s: float
+
+    def __str__(self) -> str:
+        return (
+            f"That is a learned limit: {_UNUSUAL:g} times the median of the task's builds ({self.median_s:.2g} s), "
+            f"at least {_LEAST_BUILD_LIMIT_S:g} s; --build-timeout is {self.most_s:g} s."
+        )
+
+
+def _explained(outcome: Artifact | Failed, limit: BuildLimit | None) -> Artifact | Failed:
+    """The outcome of a build; of one that ran into a learned limit with what set that."""
+    if limit is None or isinstance(outcome, Artifact) or outcome.status != BUILD_TIMEOUT:
+        return outcome
+    return replace(outcome, error=f"{outcome.error} {limit}")
+
+
 def discard(outcome: Artifact | Failed) -> None:
     """Delete what building a candidate gave."""
     if isinstance(outcome, Artifact):
@@ -101,11 +129,13 @@ class Producer:
     Args:
         prepare: Makes the candidates of a task.
         evaluator: Builds.
+        build_timeout_s: Longest time that a build may take, whatever was learned.
     """
 
-    def __init__(self, prepare: Callable[[Task], TaskSearch], evaluator: Evaluator) -> None:
+    def __init__(self, prepare: Callable[[Task], TaskSearch], evaluator: Evaluator, *, build_timeout_s: float) -> None:
         self._prepare = prepare
         self._evaluator = evaluator
+        self._build_timeout_s = build_timeout_s
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="producer")
         self._halt = threading.Event()
         self._last: Future[None] | None = None
@@ -149,11 +179,11 @@ class Producer:
     def _begin(self, round_: Round, start: Start) -> None:
         run = round_.run
         search = self._prepare(run.task)
-        if start.transferred:
-            search.transfer(start.transferred)
         if start.known:
             search.restore(start.known)
         baseline = search.baseline()
+        if start.transferred:  # what is known already is not taken again
+            run.inherited = tuple(search.transfer(start.transferred))
         run.search = search
         for built in self._build(round_, [baseline]):
             if start.has_baseline and isinstance(built.outcome, Artifact):
@@ -173,18 +203,27 @@ class Producer:
         for built in self._build(round_, round_.candidates):
             round_.built.put(built)
 
+    def _limit(self, builds_s: Sequence[float]) -> BuildLimit | None:
+        """What the builds of a task so far say of the next ones; None where they say nothing that is shorter than the user's own limit."""
+        if not builds_s:
+            return None
+        median_s = statistics.median(builds_s)
+        limit = BuildLimit(max(_LEAST_BUILD_LIMIT_S, _UNUSUAL * median_s), median_s, self._build_timeout_s)
+        return limit if limit.seconds < limit.most_s else None
+
     def _build(self, round_: Round, candidates: Sequence[Candidate]) -> Iterator[Built]:
         """Candidates as they are built, in their own order: the most promising first, the same each time."""
         waiting: dict[int, Built] = {}
         following = 0
         try:
             builds_s = round_.run.builds_s
-            limit_s = max(_LEAST_BUILD_LIMIT_S, _UNUSUAL * statistics.median(builds_s)) if builds_s else None
+            limit = self._limit(builds_s)
+            limit_s = None if limit is None else limit.seconds
             for place, outcome in self._evaluator.build(candidates, stop=lambda: self._halts(round_), limit_s=limit_s):
                 if isinstance(outcome, Artifact):
                     builds_s.append(outcome.build_s)
                     del builds_s[:-_BUILDS_REMEMBERED]
-                waiting[place] = Built(candidates[place], outcome)
+                waiting[place] = Built(candidates[place], _explained(outcome, limit))
                 while following in waiting:
                     yield waiting.pop(following)
                     following += 1

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from workbench.engines.search_protocol import Artifact, Candidate, Experience, Failed, Measured
-from workbench.errors import InputError
+from workbench.errors import InputError, SessionError
+from workbench.escaping import plain
 from workbench.records.trial import OK, MeasureOptions, Trial
 from workbench.records.tuning import TaskProgress
+from workbench.regular_files import reader
 from workbench.search.task_run import TaskRun
 from workbench.store import Store
 from workbench.tuning_database import RECORD_FILE, DatabaseWriter, read_database
@@ -35,7 +38,8 @@ class Recorder:
 
     def __init__(self, open_store: Callable[[], Store], records: Path, target: dict[str, Any], *, conditions: str, options: MeasureOptions) -> None:
         self._records = records
-        self._writer = DatabaseWriter(records)
+        with _own_records(records):
+            self._writer = DatabaseWriter(records)
         try:
             self._store = open_store()
         except BaseException:
@@ -70,7 +74,9 @@ class Recorder:
             return 0
         if self._recorded is None:  # once a search: what it records itself is noted
             self._recorded = {}
-            for record in read_database(self._records).records:
+            with _own_records(self._records):
+                database = read_database(self._records)
+            for record in database.records:
                 self._recorded.setdefault(record.workload.module, set()).add(_digest(record.trace_json))
         recorded = self._recorded.get(run.search.workload[1], set())
         missing = [item for item in known if item.trial.status == OK and item.trace and _digest(_canonical(item.trace)) not in recorded]
@@ -106,8 +112,24 @@ class Recorder:
             if self._recorded is not None:
                 self._recorded.setdefault(module, set()).add(_digest(_canonical(trace)))
         except InputError as error:  # its search goes on: the store has the trial
-            errors = {RECORD_ERROR: f"Trial {trial.number}: {error}", **run.progress.first_errors}
+            errors = {RECORD_ERROR: f"Trial {trial.number}: {error.message} The session keeps it.", **run.progress.first_errors}
             run.progress = replace(run.progress, first_errors=errors)
+
+
+@contextlib.contextmanager
+def _own_records(folder: Path) -> Iterator[None]:
+    """Say what can be done about the session's own records, which were not given by the user and can be made again.
+
+    Raises:
+        SessionError: They cannot be used.
+    """
+    try:
+        yield
+    except InputError as error:
+        raise SessionError(
+            f"The session's own records cannot be used: {error.message}",
+            f"End what else uses {plain(str(folder), 120)}, or move it away: the next search writes it again from the session's trials.",
+        ) from error
 
 
 def _value(trace: str) -> Any:
@@ -131,5 +153,5 @@ def _digest(text: str) -> bytes:
 
 
 def _lines(path: Path) -> int:
-    with path.open("rb") as file:
+    with reader(path) as file:
         return sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))

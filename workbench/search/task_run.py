@@ -12,11 +12,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from workbench.engines.search_protocol import Artifact, Candidate, Experience, Failed, Measured, Outcome, TaskSearch
+from workbench.records.conditions import Differences, unknown_differences
 from workbench.records.profile import Task
-from workbench.records.trial import OK, RUN_ERROR, UNMEASURED, WRONG_RESULT, Check, MeasureOptions, Trial
-from workbench.records.tuning import ENDED, TaskProgress
+from workbench.records.trial import (
+    BUILD_ERROR,
+    BUILD_TIMEOUT,
+    OK,
+    REJECTED,
+    RUN_ERROR,
+    UNMEASURED,
+    WRONG_RESULT,
+    Check,
+    MeasureOptions,
+    Trial,
+)
+from workbench.records.tuning import ENDED, DryRun, TaskProgress
 from workbench.search.error_text import shortened
 from workbench.search.gain import Prospect
+from workbench.tuning_database import TuningRecord
 
 _ABSURD_US = 1e9  # longer than any timeout
 
@@ -38,8 +51,10 @@ class TaskRun:
         is_begun: True once its first round was asked for.
         has_reference: True once the outputs of its candidates can be compared.
         tried: Candidates of this search, the baseline not counted.
+        rivals: Comparable trials that are no baseline, right or not.
         builds_s: Seconds that the last builds took; the producer alone touches it.
         unlearned: What became of candidates and the search was not told yet; the one thing that both threads touch.
+        inherited: Records of other searches that gave schedules to be tried first; set by the producer, as `search` is.
         leftover: Candidates that were proposed and not measured, since their round was cut short; they come first in the next one.
     """
 
@@ -55,8 +70,10 @@ class TaskRun:
     is_begun: bool = False
     has_reference: bool = False
     tried: int = 0
+    rivals: int = 0
     builds_s: list[float] = field(default_factory=list)
     unlearned: queue.SimpleQueue[Outcome] = field(default_factory=queue.SimpleQueue)
+    inherited: tuple[TuningRecord, ...] = ()
     leftover: list[Candidate] = field(default_factory=list)
 
     @property
@@ -82,14 +99,25 @@ class TaskRun:
         """Numbers of the best trials apart from the baseline, best first."""
         return [number for _, number in self.ranking[: count + 1] if number != self.baseline_number][:count]
 
-    def restore(self, known: Sequence[Experience], conditions: str) -> list[Experience]:
-        """Take up earlier trials; returns those of comparable conditions."""
+    def restore(self, known: Sequence[Experience], conditions: str, differences: Differences = unknown_differences) -> list[Experience]:
+        """Take up earlier trials.
+
+        Args:
+            known: All of them.
+            conditions: Digest of the present conditions.
+            differences: Says in what others differ.
+
+        Returns:
+            Those of comparable conditions.
+        """
         same = [item for item in known if item.trial.conditions == conditions and item.trial.status != UNMEASURED]
-        self.history_us, self.times, self.ranking, self.baseline_number = [], {}, [], None
+        self.history_us, self.times, self.ranking, self.baseline_number, self.rivals = [], {}, [], None, 0
         for item in same:
             self._note(item.trial)
         self.next_number = max((item.trial.number for item in known), default=-1) + 1
         failed = [item.trial for item in known if item.trial.status not in {OK, UNMEASURED}]
+        elsewhere = [item.trial for item in known if item.trial.conditions != conditions and item.trial.time_us is not None]
+        marks = dict.fromkeys((trial.conditions, trial.options) for trial in elsewhere)
         best_us, best = self.ranking[0] if self.ranking else (None, None)
         self.progress = replace(
             self.progress,
@@ -100,6 +128,8 @@ class TaskRun:
             best=best,
             best_us=best_us,
             conditions=conditions,
+            other_trials=len(elsewhere),
+            other_conditions=tuple(dict.fromkeys(filter(None, (", ".join(differences(*mark)) for mark in marks)))),
             final=self.progress.final if self.progress.conditions == conditions else None,
         )
         return same
@@ -109,6 +139,8 @@ class TaskRun:
         self._note(trial)
         self.next_number = trial.number + 1
         progress = replace(self.progress, trials=self.progress.trials + (trial.status != UNMEASURED))
+        if progress.dry_run is not None and trial.origin != "baseline":
+            progress = replace(progress, dry_run=_counted(progress.dry_run, trial))
         if trial.status not in {OK, UNMEASURED}:
             errors = {**progress.errors, trial.status: progress.errors.get(trial.status, 0) + 1}
             progress = replace(progress, errors=errors, first_errors={trial.status: trial.error, **progress.first_errors})
@@ -153,12 +185,28 @@ class TaskRun:
     def _note(self, trial: Trial) -> None:
         if trial.origin == "baseline":
             self.baseline_number = trial.number
+        else:
+            self.rivals += trial.status != UNMEASURED
         if trial.time_us is not None:
             self.times[trial.number] = trial.time_us
             bisect.insort(self.ranking, (trial.time_us, trial.number))
         if self.times:
             best = min(trial.time_us if trial.time_us is not None else math.inf, self.history_us[-1] if self.history_us else math.inf)
             self.history_us.append(best)
+
+
+def _counted(counts: DryRun, trial: Trial) -> DryRun:
+    """The counts of a dry run with one candidate more."""
+    failures = dict(counts.failures)
+    if trial.status not in {OK, UNMEASURED}:
+        failures[trial.status] = failures.get(trial.status, 0) + 1
+    return replace(
+        counts,
+        candidates=counts.candidates + 1,
+        built=counts.built + (trial.status not in {BUILD_ERROR, BUILD_TIMEOUT, REJECTED}),
+        checked=counts.checked + (trial.check is not None and trial.check.passed),
+        failures=failures,
+    )
 
 
 def make_sense(times_us: Sequence[float]) -> bool:

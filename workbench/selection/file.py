@@ -13,8 +13,8 @@ from workbench.escaping import plain
 from workbench.records.profile import Profile, Task
 from workbench.records.selection import SELECTION_FORMAT, SELECTION_VERSION, SelectedTask, Selection
 from workbench.selection.heat import Heat
-from workbench.selection.named import near_misses
 from workbench.selection.rules import RULE_LIMIT
+from workbench.spelling import near_misses
 
 MOST_BYTES = 1_000_000
 MOST_TRIALS = 1_000_000_000

@@ -1,16 +1,16 @@
-"""Owns finding the tasks that a user names by row, by task or by operator, and saying which name is wrong and what is near it."""
+"""Owns finding the tasks that a user names by row, by task or by operator, and saying which name is wrong."""
 
 from __future__ import annotations
 
-import difflib
-import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from workbench.errors import SelectionError
-from workbench.escaping import plain
+from workbench.escaping import plain, plain_value
+from workbench.records.number import whole
 from workbench.records.profile import Profile, Row, Task
 from workbench.selection.rows import format_rows
+from workbench.spelling import near_misses
 
 _SHOWN = 3
 _LISTED = 12
@@ -34,7 +34,7 @@ def by_rows(profile: Profile, rows: Iterable[int]) -> Named:
     for value in rows:
         row = _row_number(value)
         if not 0 <= row < len(profile.rows):
-            raise SelectionError(f"There is no row {plain(str(row), 24)}.", f"The rows are 0 to {len(profile.rows) - 1}.")
+            raise SelectionError(f"There is no row {plain_value(row, 24)}.", f"The rows are 0 to {len(profile.rows) - 1}.")
         given.add(row)
     if not given:
         raise SelectionError("No rows are given.", f"The rows are 0 to {len(profile.rows) - 1}.")
@@ -86,21 +86,12 @@ def by_ops(profile: Profile, ops: Sequence[str]) -> Named:
     return Named(tasks=frozenset(chosen), words=f"{'operator' if len(given) == 1 else 'operators'} {_listed(given)}")
 
 
-def near_misses(word: str, known: Iterable[str]) -> str:
-    """``Did you mean …?``, or nothing if nothing is near."""
-    in_lower_case = {name.lower(): name for name in sorted(known)}
-    near = difflib.get_close_matches(word[:200].lower(), in_lower_case, n=_SHOWN, cutoff=0.5)
-    return f"Did you mean {' or '.join(plain(in_lower_case[name]) for name in near)}?" if near else ""
-
-
 def _row_number(value: object) -> int:
     """The value as a whole number; the integers of NumPy and pandas are welcome, True and 1.5 are not."""
-    if isinstance(value, bool):
-        raise SelectionError(f"{value} is not a row number.", "Give whole numbers.")
-    try:
-        return operator.index(value)  # type: ignore[arg-type]
-    except TypeError as error:
-        raise SelectionError(f'"{plain(str(value), 40)}" is not a row number.', "Give whole numbers.") from error
+    number = whole(value)
+    if number is None:
+        raise SelectionError(f"{plain_value(value)} is not a row number.", "Give whole numbers.")
+    return number
 
 
 def _untunable_rows(bad: Sequence[Row], *, rest: set[int]) -> SelectionError:

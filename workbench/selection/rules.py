@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from workbench.errors import SelectionError
-from workbench.escaping import plain
+from workbench.escaping import plain, plain_value
 from workbench.records.number import real, whole
 from workbench.records.profile import Profile, Task
 from workbench.records.selection import SelectedTask, Selection
@@ -22,6 +22,7 @@ RULE_LIMIT = 300
 _REMEDY = "Give a share, a number of tasks, rows, task names or operators."
 _SHOWN = 3
 _SLACK = 1e-9
+_MOST_TASKS = 2**63 - 1
 
 
 def select(
@@ -94,7 +95,7 @@ def _hottest_share(heat: Heat, candidates: tuple[Task, ...], share: float) -> tu
     """The fewest hottest candidates that cover the share, or all of them, and the rule in words."""
     given = real(share)
     if given is None or not 0 < given <= 1:
-        raise SelectionError(f"The share {plain(str(share))} is not above 0 and at most 1.", "Write 0.8 for 80 %.")
+        raise SelectionError(f"The share {plain_value(share)} is not above 0 and at most 1.", "Write 0.8 for 80 %.")
     _check_yardstick(heat)
     words = f"share {given:g}{_by_flop(heat)}"
     covered = 0.0
@@ -109,8 +110,8 @@ def _hottest_share(heat: Heat, candidates: tuple[Task, ...], share: float) -> tu
 def _hottest_few(heat: Heat, candidates: tuple[Task, ...], top: int) -> tuple[tuple[Task, ...], str]:
     """The `top` hottest candidates, and the rule in words."""
     count = whole(top)
-    if count is None or count < 1:
-        raise SelectionError(f"The number of tasks {plain(str(top))} is not a positive whole number.", "Write 3 for the three hottest.")
+    if count is None or not 1 <= count <= _MOST_TASKS:
+        raise SelectionError(f"The number of tasks {plain_value(top)} is not a positive whole number.", "Write 3 for the three hottest.")
     _check_yardstick(heat)
     few = f" (there are only {len(candidates)} to choose from)" if count > len(candidates) else ""
     return candidates[:count], f"top {count}{_by_flop(heat)}{few}"

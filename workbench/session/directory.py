@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from workbench.errors import EnvironmentFault, SessionError, WorkbenchError
 from workbench.escaping import plain
+from workbench.regular_files import NotRegularError, open_regular
 from workbench.session.places import DATABASE, is_session
 from workbench.store import Store
 
@@ -177,9 +178,9 @@ class SessionDirectory:
         """The log, opened to append; one that has grown large begins anew.
 
         Raises:
-            OSError: It cannot be written, or is a link, which might lead to anybody's file.
+            OSError: It cannot be written, is not a regular file, or is a link, which might lead to anybody's file.
         """
-        file = os.fdopen(os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666), "ab")
+        file = os.fdopen(open_regular(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")
         if os.fstat(file.fileno()).st_size > _LARGEST_LOG_BYTES:
             file.truncate(0)
         return file
@@ -188,6 +189,10 @@ class SessionDirectory:
     def log(self) -> Path:
         """What the worker and TVM printed."""
         return self.path / "worker.log"
+
+    @property
+    def _lock(self) -> Path:
+        return self.path / "worker.lock"
 
     def store(self) -> Store:
         """A new connection to the store, for the calling thread."""
@@ -217,8 +222,12 @@ class SessionDirectory:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[bool]:
-        """Hold the worker's lock, which ends with the process that holds it however it ends; yields False if another holds it."""
-        with os.fdopen(os.open(self.path / "worker.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)) as file:
+        """Hold the worker's lock, which ends with the process that holds it however it ends; yields False if another holds it.
+
+        Raises:
+            OSError: It cannot be made, is not a regular file, or is a link.
+        """
+        with os.fdopen(open_regular(self._lock, os.O_RDWR | os.O_CREAT)) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -227,12 +236,18 @@ class SessionDirectory:
             yield True
 
     def is_served(self) -> bool:
-        """True while a worker of any front holds the lock."""
+        """True while a worker of any front holds the lock.
+
+        Raises:
+            SessionError: Something else stands in the place of the lock, so that no worker can ever hold it.
+        """
         try:
-            with (self.path / "worker.lock").open("r") as file:
+            with os.fdopen(open_regular(self._lock)) as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
+        except NotRegularError as error:
+            raise SessionError(f"{plain(str(self._lock), 120)} is not a regular file.", "Remove it.") from error
         except OSError:
             return False  # no worker has ever made it
         return False

@@ -19,6 +19,7 @@ from workbench.store.transaction import transaction
 
 _BUSY_TIMEOUT_S = 10.0
 _RETRY_S = 0.02
+_COMPANIONS = ("-wal", "-shm", "-journal")
 _PROFILE_AGAIN = "Profile the model again into another directory: --session DIR."
 _OTHER_PLACE = "Check its permissions and free space, or give another --session DIR."
 _CANNOT_WRITE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
@@ -38,6 +39,7 @@ class Connection:
         self._writable = True
         if not create:
             _check_file(path)
+        _check_companions(path)
         with self.errors():
             self.sql = self._open(create=create)
             try:
@@ -154,11 +156,24 @@ def _check_file(path: Path) -> None:
     except (OSError, ValueError) as error:
         raise SessionError(f"There is no session in {place}.", "Make one with: workbench profile MODEL.") from error
     if not stat.S_ISREG(status.st_mode):
-        raise SessionError(f"{place} holds no workbench session: session.sqlite is no file.", _PROFILE_AGAIN)
+        raise SessionError(f"{place} holds no workbench session: session.sqlite is not a regular file.", _PROFILE_AGAIN)
     if status.st_size == 0:
         raise SessionError(f"The session in {place} is empty: its making was cut short.", "Profile the model into it.")
     if not os.access(path, os.R_OK):
         raise EnvironmentFault(f"The session in {place} may not be read.", "Check its permissions.")
+
+
+def _check_companions(path: Path) -> None:
+    """Raise SessionError if something else stands in the place of a file that SQLite opens beside the database: it would wait for a pipe."""
+    for companion in (path.with_name(f"{path.name}{ending}") for ending in _COMPANIONS):
+        try:
+            is_regular = stat.S_ISREG(companion.lstat().st_mode)
+        except (OSError, ValueError):
+            continue  # there is none
+        if not is_regular:
+            raise SessionError(
+                f"The session in {_shown(path)} is damaged: {plain(companion.name)} is not a regular file.", f"Remove {plain(companion.name)}."
+            )
 
 
 def damaged(path: Path, reason: object) -> SessionError:

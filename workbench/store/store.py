@@ -271,6 +271,13 @@ class Store:
         with self._connection.transaction() as sql:
             sql.execute("UPDATE commands SET state = ? WHERE command = ? AND state = ?", (ABANDONED, command, RUNNING))
 
+    def running_beside(self, command: int) -> Command | None:
+        """What a worker does while a command waits for it; None if that command does not wait any more, or nothing else runs."""
+        query = "SELECT min(command) FROM commands WHERE state = ? AND EXISTS (SELECT 1 FROM commands WHERE command = ? AND state = ?)"
+        with self._reading():
+            found = self._sql.execute(query, (RUNNING, command, PENDING)).fetchone()[0]
+            return None if found is None else self._command(found)
+
     def open_commands(self) -> tuple[int, ...]:
         """Numbers of the commands that have no answer yet."""
         with self._reading():
@@ -317,8 +324,8 @@ class Store:
     def worker(self) -> WorkerState | None:
         """What the worker said last of itself; None if it ended in order."""
         with self._reading():
-            found = self._sql.execute("SELECT pid, time_s, phase FROM worker").fetchone()
-            return None if found is None else decode(WorkerState, {"pid": found[0], "time_s": found[1], "phase": found[2]})
+            found = self._sql.execute("SELECT pid, phase FROM worker").fetchone()
+            return None if found is None else decode(WorkerState, {"pid": found[0], "phase": found[1]})
 
     def clear_worker(self) -> None:
         """Show that the worker has ended."""

@@ -14,8 +14,10 @@ from workbench.records.trial import OK, UNMEASURED, Trial
 from workbench.records.tuning import TaskProgress
 from workbench.store import schema
 from workbench.store.connection import Connection
+from workbench.store.consistency import check_progress, check_trial
 from workbench.store.values import dumps, loads
 
+_SELECT = "SELECT trial, task, number, record FROM trials"
 _COUNTS = "SELECT task, count(*) FROM trials WHERE json_extract(record, '$.status') <> ? GROUP BY task"
 
 
@@ -51,25 +53,31 @@ class TrialTable:
 
     def since(self, cursor: int, *, limit: int = 1000) -> list[StoredTrial]:
         """Trials stored after a cursor, oldest first."""
-        return self._trials("SELECT trial, record FROM trials WHERE trial > ? ORDER BY trial LIMIT ?", (cursor, limit))
+        return self._trials(f"{_SELECT} WHERE trial > ? ORDER BY trial LIMIT ?", (cursor, limit))
 
-    def all(self) -> list[StoredTrial]:
-        """All trials of the session, oldest first."""
-        return self._trials("SELECT trial, record FROM trials ORDER BY trial", ())
+    def all(self, *, until: int | None = None) -> list[StoredTrial]:
+        """All trials of the session, or those up to a cursor, oldest first."""
+        return self._trials(f"{_SELECT} WHERE ? IS NULL OR trial <= ? ORDER BY trial", (until, until))
+
+    def last(self) -> int:
+        """The cursor of the newest trial; 0 if there is none."""
+        with self._reading():
+            found = self._rows("SELECT coalesce(max(trial), 0) FROM trials", ())
+            return int(found[0][0]) if found else 0
 
     def of_task(self, task: str) -> list[Trial]:
         """All trials of a task, oldest first."""
-        return [stored.trial for stored in self._trials("SELECT trial, record FROM trials WHERE task = ? ORDER BY number", (task,))]
+        return [stored.trial for stored in self._trials(f"{_SELECT} WHERE task = ? ORDER BY number", (task,))]
 
     def with_traces(self, task: str) -> list[tuple[Trial, str]]:
         """All trials of a task with their traces (JSON text; empty where there is none), oldest first."""
         with self._reading():
-            found = self._rows("SELECT record, trace FROM trials WHERE task = ? ORDER BY number", (task,))
-            return [(Trial.from_dict(loads(text)), str(trace)) for text, trace in found]
+            found = self._rows("SELECT task, number, record, trace FROM trials WHERE task = ? ORDER BY number", (task,))
+            return [(_trial(*place), str(trace)) for *place, trace in found]
 
     def trial(self, task: str, number: int) -> Trial | None:
         """One trial; None if there is none of that number."""
-        found = self._trials("SELECT trial, record FROM trials WHERE task = ? AND number = ?", (task, number))
+        found = self._trials(f"{_SELECT} WHERE task = ? AND number = ?", (task, number))
         return found[0].trial if found else None
 
     def trace(self, task: str, number: int) -> str | None:
@@ -98,13 +106,13 @@ class TrialTable:
     def progress(self) -> list[TaskProgress]:
         """How far each task is, in the order in which their searches began."""
         with self._reading():
-            return [TaskProgress.from_dict(loads(text)) for (text,) in self._rows("SELECT record FROM searches ORDER BY position", ())]
+            return [_progress(*found) for found in self._rows("SELECT task, record FROM searches ORDER BY position", ())]
 
     def progress_of(self, task: str) -> TaskProgress | None:
         """How far one task is; None if it was never searched."""
         with self._reading():
-            found = self._rows("SELECT record FROM searches WHERE task = ?", (task,))
-            return TaskProgress.from_dict(loads(found[0][0])) if found else None
+            found = self._rows("SELECT task, record FROM searches WHERE task = ?", (task,))
+            return _progress(*found[0]) if found else None
 
     def _set_progress(self, progress: TaskProgress) -> None:
         self._sql.execute(
@@ -122,8 +130,22 @@ class TrialTable:
 
     def _trials(self, query: str, arguments: tuple[Any, ...]) -> list[StoredTrial]:
         with self._reading():
-            return [StoredTrial(int(cursor), Trial.from_dict(loads(text))) for cursor, text in self._rows(query, arguments)]
+            return [StoredTrial(int(cursor), _trial(*place)) for cursor, *place in self._rows(query, arguments)]
 
     def _rows(self, query: str, arguments: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         """What a query finds; nothing in a session of an older workbench on a medium that cannot be written, which has no such tables."""
         return [] if self._connection.version < schema.WITH_TRIALS else self._sql.execute(query, arguments).fetchall()
+
+
+def _trial(task: object, number: object, text: Any) -> Trial:
+    """A trial from its row; raises ValueError if it makes no sense."""
+    trial = Trial.from_dict(loads(text))
+    check_trial(trial, task=task, number=number)
+    return trial
+
+
+def _progress(task: object, text: Any) -> TaskProgress:
+    """How far a task is from its row; raises ValueError if it makes no sense."""
+    progress = TaskProgress.from_dict(loads(text))
+    check_progress(progress, task=task)
+    return progress

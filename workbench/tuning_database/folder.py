@@ -7,13 +7,13 @@ import errno
 import fcntl
 import os
 import shutil
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from workbench.errors import EnvironmentFault, InputError
 from workbench.escaping import plain
+from workbench.regular_files import NotRegularError, open_regular
 
 WORKLOAD_FILE = "database_workload.json"
 RECORD_FILE = "database_tuning_record.json"
@@ -37,16 +37,14 @@ def open_file(path: Path, flags: int = os.O_RDONLY) -> int:
         InputError: It is a folder, a link, a pipe or a device, or must not be opened.
     """
     try:
-        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+        return open_regular(path, flags)
     except FileNotFoundError:
         raise
+    except NotRegularError as error:
+        raise InputError(f"{shown(path)} is not a regular file.", "Give a folder with a tuning database.") from error
     except OSError as error:
         reason = "is a link" if error.errno == errno.ELOOP else f"cannot be opened: {error.strerror}"
         raise InputError(f"{shown(path)} {reason}.", "Give a folder with a tuning database of regular files that you may read.") from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise InputError(f"{shown(path)} is not a regular file.", "Give a folder with a tuning database.")
-    return descriptor
 
 
 @contextlib.contextmanager

@@ -92,9 +92,7 @@ class Jobs:
         program = context.directory.new_program(identifier)
         try:
             profile, hashes, manifest = self._measured(request, program, on_progress=context.on_progress)
-            context.store.write_profile(
-                profile, hashes, {"state": "ready", "last_stop": None, "profile_id": identifier, **manifest}, command=context.command
-            )
+            context.store.write_profile(profile, hashes, {"last_stop": None, "profile_id": identifier, **manifest}, command=context.command)
         except BaseException:
             shutil.rmtree(program, ignore_errors=True)
             raise

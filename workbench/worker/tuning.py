@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import hashlib
-import json
-from pathlib import Path
 from typing import Any
 
 from workbench.engines.protocol import Engine
@@ -14,17 +12,20 @@ from workbench.engines.search_protocol import Experience
 from workbench.errors import EnvironmentFault, ModelError, SessionError, TargetError
 from workbench.escaping import plain
 from workbench.machine import read_machine
+from workbench.records.conditions import Conditions, KnownConditions
+from workbench.records.decode import DecodeError
 from workbench.records.profile import Profile
 from workbench.records.target import TargetSpec
 from workbench.records.tuning import TuneRequest
 from workbench.search.control import Control
+from workbench.search.history import History
 from workbench.search.limits import check_request
 from workbench.search.loop import Search
 from workbench.search.recorder import Recorder
-from workbench.session import RECORDS
+from workbench.search.resuming import check_schedule, chosen_space
 from workbench.store import Store
-from workbench.tuning_database import TuningRecord, for_target, merge, read_database
 from workbench.worker.context import JobContext
+from workbench.worker.transferring import Transfer
 from workbench.workloads import load_schedule
 
 
@@ -38,7 +39,7 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
         trust: True if the user's own schedule function may run, and recorded schedules may bring code of their own.
 
     Returns:
-        As `workbench.search.loop.Search.run`.
+        As `workbench.search.loop.Search.run`, and ``transfer``: what each source of records gave.
 
     Raises:
         InputError: The request makes no sense, or names tasks or a space that there are not.
@@ -55,34 +56,56 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
         raise SessionError("The session has no profile yet.", "Profile the model first.")
     target = context.target()
     _check_fresh(store, request)
+    earlier = {progress.task: progress for progress in store.trials.progress()}
+    for item in request.tasks:
+        check_schedule(request, earlier.get(item.task))
+    spaces = {task.task: chosen_space(request, earlier.get(task.task)) for task in profile.tasks}
+    transfer = Transfer(request.transfer, target)
     if target.kind == "llvm" and request.measure.device:
         raise TargetError(f"A processor has no device {request.measure.device}.", "Leave --device out.")
     conditions = _conditions(engine, target, request, threads=profiled.threads)
-    store.update_manifest({"search": {"request": request.to_dict(), "conditions": conditions, "started_at": _now()}, "last_stop": None})
+    known = KnownConditions(conditions, _noted_conditions(store))
+    # With command and cursor a front knows which trials are those of its own search.
+    begun = {"command": context.command, "after_trial": store.trials.last(), "started_at": _now()}
+    store.update_manifest(
+        {
+            "search": {"request": request.to_dict(), "conditions": conditions.digest, **begun},
+            "conditions": {digest: item.to_dict() for digest, item in {**known.earlier, conditions.digest: conditions}.items()},
+            "last_stop": None,
+        }
+    )
     with directory.scratch(context.command) as scratch, contextlib.ExitStack() as stack:
         evaluator = engine.evaluator(request.measure, scratch=scratch, builders=request.builders, seed=request.seed)
         stack.callback(evaluator.close)
         if evaluator.unmeasurable and request.dry_run is None:
             raise EnvironmentFault(f"Nothing can be measured: {evaluator.unmeasurable}.", "Use --dry-run N, or a machine that has the device.")
-        recorder = Recorder(directory.store, directory.records, target.options, conditions=conditions, options=request.measure)
+        recorder = Recorder(directory.store, directory.records, target.options, conditions=conditions.digest, options=request.measure)
         stack.callback(recorder.close)
         search = Search(
             request,
             tasks={task.task: task for task in profile.tasks},
             prepare=lambda task: engine.search_task(
-                task.name, space=request.space, seed=_seed(request.seed, task.task), schedule=schedule, device=request.measure.device, trust=trust
+                task.name,
+                space=spaces[task.task],
+                seed=_seed(request.seed, task.task),
+                schedule=schedule,
+                device=request.measure.device,
+                trust=trust,
             ),
             evaluator=evaluator,
             recorder=recorder,
-            known=lambda task: [Experience(trial, trace) for trial, trace in store.trials.with_traces(task)],
-            earlier=store.trials.progress_of,
-            transferred=_transferred(request, target),
+            history=History(
+                conditions=conditions.digest,
+                trials=_count(store, profile),
+                progress_of=store.trials.progress_of,
+                trials_of=lambda task: [Experience(trial, trace) for trial, trace in store.trials.with_traces(task)],
+                differences=known.differences,
+            ),
+            transferred=transfer.records,
             control=Control(store, context.command, front_gone=context.front_gone),
-            conditions=conditions,
-            earlier_trials=_count(store, profile),
             on_progress=context.on_progress,
         )
-        result = search.run()
+        result = {**search.run(), "transfer": transfer.summary(search.inherited())}
     store.update_manifest({"last_stop": {"command": "tune", "cause": result["stopped_because"]}})
     return result
 
@@ -104,21 +127,31 @@ def _count(store: Store, profile: Profile) -> int:
     return store.trials.count([task.task for task in profile.tasks])
 
 
-def _transferred(request: TuneRequest, target: TargetSpec) -> tuple[TuningRecord, ...]:
-    """Records of other sessions and databases for the same target."""
-    databases = []
-    for text in request.transfer:
-        path = Path(text)
-        databases.append(read_database(path / RECORDS if (path / RECORDS).is_dir() else path))
-    return for_target(merge(databases), target.options).records if databases else ()
-
-
-def _conditions(engine: Engine, target: TargetSpec, request: TuneRequest, *, threads: int) -> str:
-    """Digest of what makes measured times comparable."""
+def _conditions(engine: Engine, target: TargetSpec, request: TuneRequest, *, threads: int) -> Conditions:
+    """What makes measured times comparable."""
     machine = read_machine()
-    device = machine.cpu.model if target.kind == "llvm" else [item.name for item in machine.cuda.devices]
-    facts = [engine.name, engine.versions(), target.config, threads, device, request.measure.device, request.measure.cache_flush]
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+    return Conditions(
+        engine=engine.name,
+        versions=engine.versions(),
+        target=target.config,
+        kind=target.kind,
+        threads=threads,
+        devices=(machine.cpu.model,) if target.kind == "llvm" else tuple(item.name for item in machine.cuda.devices),
+        device=request.measure.device,
+        cold=request.measure.cache_flush,
+    )
+
+
+def _noted_conditions(store: Store) -> dict[str, Conditions]:
+    """Conditions of the session's earlier searches by digest; what cannot be read, or is not what it says, is forgotten."""
+    noted = store.manifest().get("conditions")
+    found = {}
+    for digest, values in noted.items() if isinstance(noted, dict) else ():
+        with contextlib.suppress(DecodeError):
+            conditions = Conditions.from_dict(values)
+            if conditions.digest == digest:
+                found[digest] = conditions
+    return found
 
 
 def _seed(seed: int, task: str) -> int:

@@ -103,7 +103,7 @@ class RelaxEngine:
 
     def builtin_origins(self) -> tuple[Origin, ...]:
         """Source operators that run as VM builtins."""
-        return self._ready()[0].view_origins
+        return self._ready()[0].builtin_origins
 
     def eliminated_origins(self) -> tuple[Origin, ...]:
         """Source operators of which nothing is left to run."""

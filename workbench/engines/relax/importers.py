@@ -15,6 +15,7 @@ from workbench.engines.relax.torch_import import import_exported_program
 from workbench.errors import ModelError
 from workbench.escaping import plain
 from workbench.records.request import ModelSource
+from workbench.regular_files import reader
 from workbench.workloads import BUNDLED, load_function, lookup
 
 
@@ -30,6 +31,8 @@ def import_source(source: ModelSource, *, seed: int, function: Callable[..., Any
         ModelError: The model cannot be used; the message says which part of it.
     """
     path = Path(source.path)
+    if source.path:
+        _check_file(path)
     if source.kind == "onnx":
         return import_onnx(path, source.shapes)
     if source.kind == "relay":
@@ -52,10 +55,16 @@ def _import_workload(source: ModelSource, function: Callable[..., Any] | None) -
     return import_workload(function, arguments, name=source.name)
 
 
+def _check_file(path: Path) -> None:
+    """Raise ModelError unless a file can be read: sessions name models, and whoever reads a pipe waits for ever."""
+    try:
+        reader(path).close()
+    except OSError as error:
+        raise ModelError(f"{plain(path.name)} cannot be read: {error.strerror}.", "Check that it is still there.") from error
+
+
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ModelError(f"{plain(path.name)} is no UTF-8 text.", "Save it again as UTF-8.") from error
-    except OSError as error:
-        raise ModelError(f"{plain(path.name)} cannot be read: {error.strerror}.", "Check that it is still there.") from error

@@ -41,9 +41,9 @@ class Lowered:
         calls: Kernel calls in execution order, with their origins.
         ops: Operators fused into each called kernel, in order.
         result_counts: Number of output tensors of each called kernel.
-        view_origins: Origins of what needs no kernel (a reshape becomes a VM builtin).
-        eliminated: Origins that no call and no view has: what was computed before the run (constants), does nothing at inference
-            (an identity), or computes what nobody reads. So every source operator is in a call, a view, or here.
+        builtin_origins: Origins of what needs no kernel and runs as VM builtins, as a reshape does.
+        eliminated: Origins that no call and no builtin has: what was computed before the run (constants), does nothing at inference
+            (an identity), or computes what nobody reads. So every source operator is in a call, a builtin, or here.
         input_count: Number of ``main``'s parameters that are the model's inputs.
         steps: Names of the steps that ran.
     """
@@ -53,7 +53,7 @@ class Lowered:
     calls: tuple[KernelCall, ...]
     ops: Mapping[str, tuple[str, ...]]
     result_counts: Mapping[str, int]
-    view_origins: tuple[Origin, ...]
+    builtin_origins: tuple[Origin, ...]
     eliminated: tuple[Origin, ...]
     input_count: int
     steps: tuple[str, ...]
@@ -248,7 +248,7 @@ def _lowered(
     calls: list[KernelCall] = []
     ops: dict[str, tuple[str, ...]] = {}
     results: dict[str, int] = {}
-    views: dict[Origin, None] = {}
+    builtins: dict[Origin, None] = {}
     for binding in bindings_of(module["main"]):
         group = groups[binding.var.name[: binding.var.name.find("_") + 1]]
         kernel = _callee(binding.value)
@@ -257,15 +257,15 @@ def _lowered(
             ops.setdefault(kernel, group.ops)
             results[kernel] = len(binding.var.ty.fields) if isinstance(binding.var.ty, relax.TupleType) else 1
         elif operator_name(binding.value):
-            views.update(dict.fromkeys(group.origins))
-    kept = {*views, *(origin for call in calls for origin in call.origins)}
+            builtins.update(dict.fromkeys(group.origins))
+    kept = {*builtins, *(origin for call in calls for origin in call.origins)}
     return Lowered(
         module=module,
         parameters=parameters,
         calls=tuple(calls),
         ops=ops,
         result_counts=results,
-        view_origins=tuple(views),
+        builtin_origins=tuple(builtins),
         eliminated=tuple(origin for origin in source if origin not in kept),
         input_count=len(module["main"].params) - len(parameters),
         steps=steps,

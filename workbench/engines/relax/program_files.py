@@ -19,9 +19,13 @@ from workbench.errors import SessionError
 from workbench.escaping import plain
 from workbench.records.origin import Origin
 from workbench.records.profile import KernelCall
+from workbench.regular_files import read_text, reader
 
 _CHUNK_BYTES = 2**20
 _MODULE, _PARAMETERS, _CALLS = "module.json", "params.bin", "calls.json"
+_BUILTINS = "builtin_origins"
+_BUILTINS_BEFORE = "view_origins"
+"""What older sessions call the same."""
 
 
 def save(lowered: Lowered, directory: Path) -> None:
@@ -58,9 +62,9 @@ def load(directory: Path, *, trust: bool = False) -> Lowered:
         SessionError: A file is missing or damaged, or the model would run code that is not in it and there is no trust.
     """
     try:
-        calls = json.loads((directory / _CALLS).read_text(encoding="utf-8"))
-        _check_checksums(directory, calls["checksums"])
-        module = tvm.ir.load_json((directory / _MODULE).read_text(encoding="utf-8"))
+        calls = json.loads(read_text(directory / _CALLS))
+        _check_checksums(directory, calls["checksums"])  # which opens both files: TVM would wait for a pipe
+        module = tvm.ir.load_json(read_text(directory / _MODULE))
         parameters = tvm.runtime.load_param_dict_from_file(str(directory / _PARAMETERS))
         lowered = Lowered(
             module=module,
@@ -68,7 +72,7 @@ def load(directory: Path, *, trust: bool = False) -> Lowered:
             calls=tuple(KernelCall(call["kernel"], _origins(call["origins"])) for call in calls["calls"]),
             ops={name: tuple(ops) for name, ops in calls["ops"].items()},
             result_counts=calls["result_counts"],
-            view_origins=_origins(calls["view_origins"]),
+            builtin_origins=_origins(calls[_BUILTINS] if _BUILTINS in calls else calls[_BUILTINS_BEFORE]),
             eliminated=_origins(calls["eliminated"]),
             input_count=calls["input_count"],
             steps=tuple(calls["steps"]),
@@ -109,7 +113,7 @@ def _calls(lowered: Lowered) -> dict[str, Any]:
         "calls": [{"kernel": call.kernel, "origins": [origin.to_dict() for origin in call.origins]} for call in lowered.calls],
         "ops": {name: list(ops) for name, ops in lowered.ops.items()},
         "result_counts": dict(lowered.result_counts),
-        "view_origins": [origin.to_dict() for origin in lowered.view_origins],
+        _BUILTINS: [origin.to_dict() for origin in lowered.builtin_origins],
         "eliminated": [origin.to_dict() for origin in lowered.eliminated],
         "input_count": lowered.input_count,
         "steps": list(lowered.steps),
@@ -130,7 +134,7 @@ def _bytes(tensor: Any) -> int:
 def _checksum(path: Path) -> int:
     """CRC-32 of a file: TVM takes a cut-off file of parameters without a word, and runs the model with what is in the memory."""
     value = 0
-    with path.open("rb") as file:
+    with reader(path) as file:
         while chunk := file.read(_CHUNK_BYTES):
             value = zlib.crc32(chunk, value)
     return value

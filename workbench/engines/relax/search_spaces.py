@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +12,14 @@ from tvm.s_tir import meta_schedule
 
 from workbench.engines.relax.rules import Rules, default_rules, has_dot_products, rules_of_kind
 from workbench.engines.relax.space import prepare_intrinsics
-from workbench.errors import TargetError
+from workbench.errors import ModelError, TargetError
 from workbench.escaping import plain
+from workbench.workloads import own_line
 
 _FIRST_TENSOR_CORES = 70
 _FIRST_MMA = 75
 _ON_TENSOR_CORES = "s_tir.meta_schedule.MultiLevelTilingTensorCore"
+_MAY_RETURN = "Let it return nothing, a tvm.s_tir.Schedule, or a list of them."
 
 ScheduleFunction = Callable[[tvm.s_tir.Schedule], tvm.s_tir.Schedule | list[tvm.s_tir.Schedule] | None]
 """What a user writes instead of rules: it schedules in place, or returns one or several schedules; its ``sample_*`` calls are the space."""
@@ -31,10 +33,57 @@ class SearchSpace:
         name: One of `space_names`, or the name of the user's function.
         generator: A MetaSchedule ``SpaceGenerator`` with its postprocessors. A ``TuneContext`` ties it to a kernel: each kernel needs
             one of its own.
+        function: The user's function that it calls, if it does.
     """
 
     name: str
     generator: Any
+    function: UserFunction | None = None
+
+    @property
+    def failure(self) -> ModelError | None:
+        """What the user's function raised last, with the line in the user's own file; what TVM makes of it names none."""
+        return None if self.function is None else self.function.failure
+
+
+class UserFunction:
+    """Calls a schedule function of the user's and keeps what it raises.
+
+    Attributes:
+        failure: The last error in words; None while there is none.
+    """
+
+    def __init__(self, function: ScheduleFunction) -> None:
+        self._function = function
+        self.failure: ModelError | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the function."""
+        return str(getattr(self._function, "__name__", "function"))
+
+    def __call__(self, schedule: tvm.s_tir.Schedule) -> Any:
+        """Call it; raises what it raises, and TypeError for a result that is no schedule."""
+        try:
+            result = self._function(schedule)
+        except (Exception, SystemExit) as error:
+            self.failure = _failure(error, self.name, own_line(error, str(getattr(self._function, "__module__", ""))))
+            self.failure.__cause__ = error
+            raise
+        returned = list(result) if isinstance(result, Sequence) else [] if result is None else [result]
+        strange = [type(item).__name__ for item in returned if not isinstance(item, tvm.s_tir.Schedule)]
+        if strange:
+            self.failure = ModelError(f"The schedule function {plain(self.name)} returned a {plain(strange[0])}.", _MAY_RETURN)
+            raise TypeError(self.failure.message)
+        return returned or None
+
+
+def _failure(error: BaseException, name: str, place: str) -> ModelError:
+    """What a user's function raised: of a long text of TVM's its last line, which says what is wrong."""
+    said = str(error).strip().rpartition("\n")[2]
+    reason = plain(f"{type(error).__name__}: {said}" if said else type(error).__name__, 300)
+    where = f" in {place}" if place else ""
+    return ModelError(f"The schedule function {plain(name)} failed{where}: {reason}.", "Mend it, or select only the kernels that it is for.")
 
 
 def space_names(target: tvm.target.Target) -> tuple[str, ...]:
@@ -75,11 +124,13 @@ def user_space(function: ScheduleFunction, target: tvm.target.Target) -> SearchS
     """The space of a schedule function, with the target's default postprocessors.
 
     The postprocessors act on annotations, bind blocks that the function left without threads on a GPU, split off the initialisation of
-    reductions, and refuse what a GPU cannot launch. What the function raises comes out of ``generate_design_space``.
+    reductions, and refuse what a GPU cannot launch. What the function raises comes out of ``generate_design_space``, and is told in
+    `SearchSpace.failure`.
     """
     rules = _prepared_rules(target)
-    generator = meta_schedule.space_generator.ScheduleFn(function, sch_rules=[], postprocs=rules.postprocs, mutator_probs={})
-    return SearchSpace(str(getattr(function, "__name__", "function")), generator)
+    called = UserFunction(function)
+    generator = meta_schedule.space_generator.ScheduleFn(called, sch_rules=[], postprocs=rules.postprocs, mutator_probs={})
+    return SearchSpace(called.name, generator, called)
 
 
 def _prepared_rules(target: tvm.target.Target, *, dot_products: bool = True) -> Rules:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -36,6 +37,7 @@ _REFUSED = {
     "ref_write": "a reference cell",
 }
 _NodeT = TypeVar("_NodeT", bound=syntax.Expr)
+_ItemT = TypeVar("_ItemT")
 
 
 def parse_relay(text: str) -> syntax.Module:
@@ -111,18 +113,7 @@ class _Parser:
         cursor = self._cursor
         if cursor.at("["):
             cursor.fail("a function with type parameters is not supported")
-        cursor.expect("(")
-        params: list[syntax.Parameter] = []
-        attributes: dict[str, syntax.Attribute] = {}
-        while not cursor.at(")"):
-            if at_attribute(cursor):
-                key, value = parse_attribute_pair(cursor)
-                attributes[key] = value
-            else:
-                params.append(self._parse_parameter())
-            if not cursor.accept(","):
-                break
-        cursor.expect(")")
+        params, attributes = self._parse_list(self._parse_parameter)
         result_type = parse_type(cursor) if cursor.accept("->") else None
         cursor.expect("{")
         names = {param.name for param in params}
@@ -290,20 +281,27 @@ class _Parser:
         self._cursor.expect("}")
         return block
 
-    def _parse_call(self, callee: syntax.Expr) -> syntax.Expr:
+    def _parse_list(self, parse_item: Callable[[], _ItemT]) -> tuple[list[_ItemT], dict[str, syntax.Attribute]]:
+        """Items and attributes between parentheses."""
         cursor = self._cursor
         cursor.expect("(")
-        args: list[syntax.Expr] = []
+        items: list[_ItemT] = []
         attributes: dict[str, syntax.Attribute] = {}
         while not cursor.at(")"):
             if at_attribute(cursor):
                 key, value = parse_attribute_pair(cursor)
+                if key in attributes:
+                    cursor.fail(f"the attribute {key} stands twice in one place")
                 attributes[key] = value
             else:
-                args.append(self._parse_expression())
+                items.append(parse_item())
             if not cursor.accept(","):
                 break
         cursor.expect(")")
+        return items, attributes
+
+    def _parse_call(self, callee: syntax.Expr) -> syntax.Expr:
+        args, attributes = self._parse_list(self._parse_expression)
         return self._typed(syntax.Call(callee.line, callee.column, callee, tuple(args), attributes))
 
     def _typed(self, node: _NodeT) -> _NodeT:

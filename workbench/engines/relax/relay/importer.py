@@ -9,6 +9,7 @@ from tvm import relax
 
 from workbench.engines.relax.memory import tensor_bytes
 from workbench.engines.relax.program import Program
+from workbench.engines.relax.relay.attributes import refuse_unknown_attributes
 from workbench.engines.relax.relay.emitter import Emitter
 from workbench.engines.relax.relay.interpreter import Item, fail_at
 from workbench.engines.relax.relay.memory import check_size, check_total
@@ -40,6 +41,7 @@ def import_relay(text: str, *, shapes: Mapping[str, tuple[int, ...]] | None = No
         raise ModelError(f"The seed {seed} is negative.", "Use a seed of 0 or more.")
     module = parse_relay(text)
     _refuse_unknown_operators(module)
+    refuse_unknown_attributes(module)
     types = _parameter_types(module.main, shapes or {})
     _check_sizes(module, types)
     uses = find_uses(module)

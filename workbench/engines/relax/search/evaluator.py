@@ -265,7 +265,7 @@ def _built(outcome: Message | JobError | ProcessDied | JobTimeout, path: Path, s
     path.unlink(missing_ok=True)
     path.with_suffix(".o").unlink(missing_ok=True)
     if isinstance(outcome, JobTimeout):
-        return Failed(BUILD_TIMEOUT, f"Building took more than {limit_s:g} s.", seconds)
+        return Failed(BUILD_TIMEOUT, f"Building took more than {limit_s:.3g} s.", seconds)
     if isinstance(outcome, ProcessDied):
         return Failed(BUILD_ERROR, f"The building process {outcome.cause}. {outcome.last_words}".strip(), seconds)
     return Failed(BUILD_ERROR, outcome.text, seconds)

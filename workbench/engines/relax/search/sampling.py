@@ -62,7 +62,8 @@ class Sampler:
         schedules: The sketches as the space made them.
         sketches: The same, with their decisions open.
         has_made: True once some decisions gave a valid schedule.
-        rejections: How many decisions gave none, by reason.
+        rejected: How often decisions gave none.
+        rejections: The same by reason.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Sampler:
         self._context = meta_schedule.TuneContext(
             module, target=target, space_generator=space.generator, task_name="main", num_threads=1, rand_state=_SEED
         )
-        self.schedules = list(self._context.generate_design_space())
+        self.schedules = self._sketches(space)
         if not self.schedules:
             raise ModelError("The search space holds no schedule of the kernel.", "Let the schedule function schedule it, or use another space.")
         self.sketches = [Sketch(index, schedule.trace) for index, schedule in enumerate(self.schedules)]
@@ -93,11 +94,22 @@ class Sampler:
         self._local = threading.local()
         self._lock = threading.Lock()
         self.has_made = False
+        self.rejected = 0
         self.rejections: dict[str, int] = {}
+
+    def _sketches(self, space: SearchSpace) -> list[Any]:
+        """What the space makes of the kernel; an error of the user's own function as such."""
+        try:
+            return list(self._context.generate_design_space())
+        except Exception as error:
+            if space.failure is not None:
+                raise space.failure from (space.failure.__cause__ or error)
+            raise
 
     def made(self, genomes: Sequence[Genome]) -> list[Sample | None]:
         """Schedules of decisions; None where they give no valid one."""
         samples = self._each(self._make, genomes)
+        self.rejected += sum(sample is None for sample in samples)
         self.has_made = self.has_made or any(sample is not None for sample in samples)
         for sample in samples:
             if sample is not None and sample.genome is not None:

@@ -86,6 +86,11 @@ class RelaxTaskSearch:
             ["TENSOR", str(parameter.ty.dtype), [int(size) for size in parameter.ty.shape]] for parameter in self._module["main"].params
         ]
 
+    @property
+    def rejected(self) -> int:
+        """How often decisions gave no valid schedule so far."""
+        return self._sampler.rejected
+
     def baseline(self) -> Candidate:
         """The untuned kernel; on a GPU with dlight's default schedule."""
         module = with_default_schedules(self._module, self._target)
@@ -134,28 +139,44 @@ class RelaxTaskSearch:
             self._evolution.take_note(genome, trial.time_us, build_s=trial.build_s)
         self._model.fit()
 
-    def transfer(self, records: Sequence[TuningRecord]) -> None:
+    def transfer(self, records: Sequence[TuningRecord]) -> Sequence[TuningRecord]:
         """Have schedules that others found proposed first: for this very kernel the fastest ones, for like kernels theirs, fitted to its loops."""
         by_workload: dict[str, list[TuningRecord]] = {}
         for record in records:
             if record.time_us is not None and _LAYOUT_CHANGE not in record.trace_json:
                 by_workload.setdefault(record.workload.module, []).append(record)
         own: list[TuningRecord] = []
-        others: list[tuple[int, int, Genome]] = []
+        others: list[tuple[int, int, Genome, TuningRecord]] = []
         for found in by_workload.values():
             fastest = sorted(found, key=lambda record: record.time_us or math.inf)
             if self._is_own(fastest[0]):
                 own.extend(fastest)
                 continue
-            near = [self._sampler.adapted(record.trace_json) for record in fastest[:_MOST_OF_ANOTHER]]
-            others.extend((-fit[1], rank, fit[0]) for rank, fit in enumerate(near) if fit is not None)
+            near = [(rank, record, self._sampler.adapted(record.trace_json)) for rank, record in enumerate(fastest[:_MOST_OF_ANOTHER])]
+            others.extend((-fit[1], rank, fit[0], record) for rank, record, fit in near if fit is not None)
         own.sort(key=lambda record: record.time_us or math.inf)
         others.sort(key=lambda item: item[:2])
-        genomes = list(dict.fromkeys(genome for _, _, genome in others))[:_MOST_ADAPTED]
+        adapted: dict[Genome, TuningRecord] = {}
+        for _, _, genome, record in others:
+            adapted.setdefault(genome, record)
+        genomes = list(adapted)[:_MOST_ADAPTED]
+        chosen = [*own[:_MOST_INHERITED], *(adapted[genome] for genome in genomes)]
         samples = [*self._sampler.replayed([record.trace_json for record in own[:_MOST_INHERITED]]), *self._sampler.made(genomes)]
-        valid = [sample for sample in samples if sample is not None]
-        self._inherited.extend(valid)
-        self._is_known_to_work = self._is_known_to_work or bool(valid)
+        return self._inherit(chosen, samples)
+
+    def _inherit(self, records: Sequence[TuningRecord], samples: Sequence[Sample | None]) -> list[TuningRecord]:
+        """Keep the schedules that are new, to be proposed first; returns the records that they are from."""
+        taken = []
+        known = {sample.fingerprint for sample in self._inherited}
+        for record, sample in zip(records, samples, strict=True):
+            if sample is None:
+                continue
+            self._is_known_to_work = True
+            if sample.fingerprint not in known and self._evolution.is_new(sample.fingerprint):
+                known.add(sample.fingerprint)
+                self._inherited.append(sample)
+                taken.append(record)
+        return taken
 
     def rebuild(self, trace: str) -> Candidate:
         """The candidate of a recorded trace; the baseline's is empty."""

@@ -1,0 +1,195 @@
+"""``workbench import``: old artifacts become a read-only session."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import workbench
+from workbench.api.import_session import import_artifacts
+from workbench.cli.main import main
+from workbench.errors import InputError, SelectionError, SessionError
+from workbench.importing import artifacts as kinds
+from workbench.importing.artifacts import kind_of, read_artifacts
+from workbench.records.trial import OK, REJECTED
+
+SAMPLES = Path(__file__).parents[3] / "shared" / "legacy"
+needs_samples = pytest.mark.skipif(not SAMPLES.is_dir(), reason="samples of old artifacts are not here")
+
+RELAY = """#[version = "0.0.5"]
+def @main(%x: Tensor[(1, 8), float32], %w: Tensor[(4, 8), float32], %v: Tensor[(2, 4), float32]) {
+  %0 = nn.dense(%x, %w, units=4);
+  %1 = nn.relu(%0);
+  %2 = nn.dense(%1, %v, units=2);
+  nn.softmax(%2)
+}
+"""
+TABLE = """\
+Node Name             Ops                   Time(us)  Time(%)  Shape   Inputs  Outputs
+---------             ---                   --------  -------  -----   ------  -------
+fused_nn_dense_relu   fused_nn_dense_relu   6.0       60.0     (1, 4)  2       1
+fused_nn_dense        fused_nn_dense        3.0       30.0     (1, 2)  2       1
+fused_nn_softmax      fused_nn_softmax      1.0       10.0     (1, 2)  1       1
+broken line
+Total_time            -                     10.0      -        -       -       -
+"""
+KEY = '["0123", [1, 8], [4, 8], [1, 4]]'
+
+
+def log_line(seconds: float, error: int = 0) -> str:
+    return json.dumps({"i": [[KEY, "llvm"], [[], [["CI", 1]]]], "r": [[seconds], error, 1.0, 1.7e9], "v": "v0.6"})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "old"
+    place.mkdir()
+    (place / "model.txt").write_text(RELAY, encoding="utf-8")
+    (place / "table.txt").write_text(TABLE, encoding="utf-8")
+    (place / "tuning.json").write_text("\n".join([log_line(2e-6), log_line(1e10, error=1), "{", log_line(1e-6)]), encoding="utf-8")
+    (place / "README").write_text("nothing of TVM", encoding="utf-8")
+    return place
+
+
+def test_rows_are_tied_to_operators_and_logs_to_tasks(folder: Path, tmp_path: Path) -> None:
+    session, imported = import_artifacts(folder, session=tmp_path / "s", name="mlp")
+    with session:
+        profile = session.profile()
+        first, second, third = profile.record.rows
+        assert [str(origin) for origin in first.origins] == ["nn.dense %0 (line 3)", "nn.relu %1 (line 4)"]
+        assert [str(origin) for origin in second.origins] == ["nn.dense %2 (line 5)"]
+        assert [str(origin) for origin in third.origins] == ["nn.softmax the result (line 6)"]
+        assert (first.time_us, first.time_percent, first.shape, first.flop, first.kernel) == (
+            6.0,
+            60.0,
+            "(1, 4)",
+            2 * 4 * 8 + 4,
+            "fused_nn_dense_relu",
+        )
+        assert {match.confidence for match in imported.matches.values()} == {0.99}
+        assert [(file, bad.line) for file, bad in imported.bad] == [("table.txt", 6), ("tuning.json", 3)]
+        with session.directory.store() as store:
+            trials = store.trials.of_task(str(first.task))
+            assert [(trial.number, trial.status, trial.time_us, trial.best_us) for trial in trials] == [
+                (1, OK, 2.0, 2.0),
+                (2, REJECTED, None, 2.0),
+                (3, OK, 1.0, 1.0),
+            ]
+            (progress,) = store.trials.progress()
+            assert (progress.task, progress.trials, progress.best, progress.best_us, progress.errors) == (first.task, 3, 3, 1.0, {REJECTED: 1})
+            assert store.document("matches") == {"rows": {str(row): match.to_dict() for row, match in imported.matches.items()}}
+
+
+def test_an_imported_session_opens_again_and_runs_nothing(folder: Path, tmp_path: Path) -> None:
+    import_artifacts(folder, session=tmp_path / "s")[0].close()
+    with workbench.open(tmp_path / "s") as session:
+        assert len(session.profile().record.rows) == 3
+        with pytest.raises(InputError, match="the model itself is not in it"):
+            session.profile(refresh=True)
+        with pytest.raises(SelectionError):
+            session.profile().select(top=1)
+
+
+def test_a_program_alone_gives_its_calls_without_times(tmp_path: Path) -> None:
+    (tmp_path / "m.txt").write_text(RELAY, encoding="utf-8")
+    session, imported = import_artifacts(tmp_path / "m.txt", session=tmp_path / "s")
+    session.close()
+    assert [row.ops for row in imported.profile.rows] == [("dense", "relu"), ("dense",), ("softmax",)]
+    assert all(row.time_us is None for row in imported.profile.rows)
+    assert imported.profile.unmeasured == "no table or trace with times was given"
+
+
+def test_a_table_alone_gives_rows_that_are_tied_to_nothing(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text(TABLE, encoding="utf-8")
+    session, imported = import_artifacts([tmp_path / "t.txt"], session=tmp_path / "s")
+    session.close()
+    assert [(row.ops, row.origins, row.time_us) for row in imported.profile.rows] == [
+        (("dense", "relu"), (), 6.0),
+        (("dense",), (), 3.0),
+        (("softmax",), (), 1.0),
+    ]
+    assert {match.confidence for match in imported.matches.values()} == {0.0}
+
+
+def test_the_command_gives_a_profile_whose_rows_have_their_matches(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", str(folder), "--session", str(tmp_path / "s"), "--json", "-"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert values["rows"][0]["match"] == {
+        "confidence": 0.99,
+        "evidence": ["the same operators", "the same output shape (1, 4)", "as many calls (1)", "no other function of the program is like it"],
+        "alternatives": [],
+    }
+    assert [(item["file"], item["line"]) for item in values["set_aside"]] == [("table.txt", 6), ("tuning.json", 3)]
+    assert [(log["trials"], log["best_us"]) for log in values["logs"]] == [(3, 1.0)]
+
+
+def test_the_table_says_how_surely_rows_are_matched(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", str(folder), "--session", str(tmp_path / "s")]) == 0
+    printed = capsys.readouterr()
+    assert "3 of 3 rows are matched to operators of the program, 3 of them surely" in printed.out
+    assert "table.txt, line 6 was set aside" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (RELAY, kinds.RELAY),
+        ("fn (%x: Tensor[(1), float32]) { %x }", kinds.RELAY),
+        (f"log line\n{TABLE}", kinds.DEBUG_TABLE),
+        ("Name  Duration (us)  Percent\n", kinds.REPORT),
+        (f"# comment\n{log_line(1.0)}", kinds.AUTO_SCHEDULER_LOG),
+        ('{"input": [], "result": []}', kinds.AUTOTVM_LOG),
+        ('{"i": [], "r": [], "v": 0.1}', kinds.AUTOTVM_LOG),
+        ("ElapsedTime(s)\t1\tEstimatedLatency(ms)\t2\tTrials\t3", kinds.LATENCY_CURVE),
+        ("weight 1 desc a key [1]", kinds.AUTO_SCHEDULER_TASKS),
+        ("[Task(func_name=dense.x86, args=())]", kinds.AUTOTVM_TASKS),
+        ('{\n "nodes": []}', kinds.GRAPH),
+        ('{"displayTimeUnit": "ns", "traceEvents": []}', kinds.TRACE),
+        ("", None),
+        ("import os", None),
+        ("{" * 1000, None),
+        ("[" * 100_000, None),
+    ],
+)
+def test_a_file_is_known_by_its_content(content: str, kind: str | None) -> None:
+    assert kind_of(content) == kind
+
+
+def test_what_is_no_artifact_is_refused_by_name(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="README is no artifact") as caught:
+        read_artifacts([folder / "README"])
+    assert "debug tables" in caught.value.remedy
+    with pytest.raises(InputError, match="There is no"):
+        read_artifacts([tmp_path / "missing"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="nothing to import"):
+        read_artifacts([tmp_path / "empty"])
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="is no file"):
+        read_artifacts([tmp_path / "pipe"])
+
+
+def test_a_session_of_a_model_is_not_overwritten(folder: Path, session: Any) -> None:
+    with pytest.raises(SessionError, match="the session of a model that was profiled here"):
+        import_artifacts(folder, session=session.path)
+
+
+def test_a_failed_import_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "m.txt").write_text(RELAY.replace("nn.softmax(%2)", "nn.softmax(%9)"), encoding="utf-8")
+    with pytest.raises(workbench.errors.ModelError):
+        import_artifacts(tmp_path / "m.txt", session=tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
+@needs_samples
+@pytest.mark.parametrize(("model", "rows"), [("mlp", 5), ("resnet18", 31)])
+def test_a_sample_is_imported_whole(model: str, rows: int, tmp_path: Path) -> None:
+    session, imported = import_artifacts(SAMPLES / model, session=tmp_path / "s")
+    session.close()
+    assert (len(imported.profile.rows), imported.bad) == (rows, ())
+    assert all(row.origins for row in imported.profile.rows)
+    assert min(match.confidence for match in imported.matches.values()) >= 0.9

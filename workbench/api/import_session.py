@@ -1,0 +1,95 @@
+"""Makes a session of old artifacts: read-only, since the model itself is not there."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from workbench.api.session import Session
+from workbench.errors import InputError, SessionError
+from workbench.escaping import file_stem, plain
+from workbench.importing.artifacts import Artifact, read_artifacts
+from workbench.importing.build import Imported, build_import
+from workbench.records.profile import Profile
+from workbench.records.request import IMPORTED, ModelSource, ProfileRequest
+from workbench.session import SessionDirectory, default_path
+from workbench.store import FORMAT_VERSION
+
+MATCHES = "matches"
+"""Name of the document with the confidence and evidence of each row."""
+
+
+def import_artifacts(
+    paths: str | Path | Iterable[str | Path], *, session: str | Path | None = None, name: str | None = None
+) -> tuple[Session, Imported]:
+    """Make a read-only session of what older TVM left behind.
+
+    Args:
+        paths: Files and folders that belong to one model: Relay text, debug tables, dumps, graphs, reports, task lists, logs.
+        session: The directory; None takes ``workbench-sessions/<name>-imported``.
+        name: What to call the model; None takes the name of the first file or folder.
+
+    Returns:
+        The session, and what was read: also the lines that were set aside.
+
+    Raises:
+        InputError: A file cannot be read, or is nothing that is known.
+        ModelError: A program, graph or trace is damaged as a whole.
+        SessionError: The directory holds another session.
+    """
+    given = [Path(item) for item in ([paths] if isinstance(paths, str | Path) else paths)]
+    artifacts = read_artifacts(given)
+    shown = name if name is not None else given[0].resolve().stem
+    if not shown.strip():
+        raise InputError("The name is empty.", "Give a name, or none.")
+    imported = build_import(shown, artifacts)
+    directory = SessionDirectory.create(Path(session) if session is not None else default_path(shown, IMPORTED))
+    request = ProfileRequest(source=ModelSource(kind=IMPORTED, name=shown, stamp=_stamp(artifacts)), target="auto")
+    try:
+        _write(directory, request, imported, artifacts)
+    except BaseException:
+        directory.discard()
+        raise
+    return Session(directory, request), imported
+
+
+def _write(directory: SessionDirectory, request: ProfileRequest, imported: Imported, artifacts: tuple[Artifact, ...]) -> None:
+    with directory.store() as store:
+        known = store.request()
+        if known is not None and known.source.kind != IMPORTED:
+            raise SessionError(
+                f"{plain(str(directory.path), 120)} is the session of a model that was profiled here.", "Give another directory: --session DIR."
+            )
+        if store.trials.count():
+            raise SessionError(f"{plain(str(directory.path), 120)} holds trials already.", "Give another directory: --session DIR.")
+        store.write_profile(
+            imported.profile,
+            _hashes(imported.profile),
+            {
+                "format_version": FORMAT_VERSION,
+                "state": IMPORTED,
+                "request": request.to_dict(),
+                "engine": IMPORTED,
+                "imported_from": [{"kind": artifact.kind, "path": str(artifact.path)} for artifact in artifacts],
+                "imported_at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+                "profile_id": request.source.stamp,
+            },
+        )
+        store.write_document(MATCHES, {"rows": {str(row): match.to_dict() for row, match in imported.matches.items()}})
+        progress = {item.task: item for item in imported.progress}
+        for trial in imported.trials:
+            store.trials.add(trial, "", progress[trial.task])
+
+
+def _hashes(profile: Profile) -> dict[str, str]:
+    """Old functions have no structural hash of ours: their names stand for them."""
+    return {str(row.kernel): file_stem(str(row.kernel)) for row in profile.rows}
+
+
+def _stamp(artifacts: tuple[Artifact, ...]) -> str:
+    digest = hashlib.sha256()
+    for artifact in artifacts:
+        digest.update(f"{artifact.kind}\0{artifact.text}\0".encode("utf-8", "backslashreplace"))
+    return digest.hexdigest()[:32]

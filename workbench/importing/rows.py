@@ -1,0 +1,104 @@
+"""What imported tables, dumps and reports say of a model's calls, as rows of one kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from workbench.importing.artifacts import DEBUG_TABLE, GRAPH, REPORT, TRACE, Artifact
+from workbench.legacy.debug.graph import ExecutedGraph, parse_graph
+from workbench.legacy.debug.report import Report, parse_reports
+from workbench.legacy.debug.table import DebugTable, parse_debug_tables
+from workbench.legacy.debug.trace import parse_execution_trace
+from workbench.legacy.lines import BadLine
+from workbench.matching.rows import NodeRow
+from workbench.matching.shapes import Shape
+
+
+@dataclass(frozen=True)
+class TimedCall:
+    """One call of a compiled function.
+
+    Attributes:
+        node: Name of the node.
+        function: The compiled function.
+        time_us: Its time; None if no table has it.
+        shape: Of its (first) output, in the layout of the rewritten program.
+        inputs: Number of inputs; None where nothing says so.
+        outputs: Number of outputs.
+        order: Place in execution order; None if no graph says so.
+    """
+
+    node: str
+    function: str
+    time_us: float | None
+    shape: Shape | None
+    inputs: int | None
+    outputs: int | None
+    order: int | None
+
+
+@dataclass(frozen=True)
+class ImportedCalls:
+    """All calls, what their file says all took, and what could not be read of which file."""
+
+    calls: tuple[TimedCall, ...]
+    total_us: float | None
+    bad: tuple[tuple[str, BadLine], ...]
+    notes: tuple[str, ...]
+
+
+def read_calls(artifacts: Sequence[Artifact]) -> ImportedCalls:
+    """Put together what tables, graphs, traces and reports say; the last table of several counts.
+
+    Raises:
+        ModelError: A graph or trace is damaged.
+    """
+    graphs = [parse_graph(artifact.text) for artifact in artifacts if artifact.kind == GRAPH]
+    graph = max(graphs, key=lambda item: len(item.calls), default=None)
+    tables = [(artifact, table) for artifact in artifacts if artifact.kind == DEBUG_TABLE for table in parse_debug_tables(artifact.text)]
+    reports = [(artifact, report) for artifact in artifacts if artifact.kind == REPORT for report in parse_reports(artifact.text)]
+    traces = [parse_execution_trace(artifact.text) for artifact in artifacts if artifact.kind == TRACE]
+    notes = [f"{len(tables)} debug tables were given; the last one is shown"] * (len(tables) > 1)
+    if tables:
+        artifact, table = tables[-1]
+        return ImportedCalls(_of_table(table, graph), table.total_us, tuple((artifact.path.name, bad) for bad in table.bad), tuple(notes))
+    if graph is not None:
+        times_us = traces[-1] if traces else {}
+        return ImportedCalls(_of_graph(graph, times_us), sum(times_us.values()) if times_us else None, (), tuple(notes))
+    if reports:
+        artifact, report = reports[-1]
+        notes.append("a report has one line for all calls of a function: its time is that of all of them")
+        return ImportedCalls(_of_report(report), report.total_us, tuple((artifact.path.name, bad) for bad in report.bad), tuple(notes))
+    return ImportedCalls((), None, (), tuple(notes))
+
+
+def node_rows(calls: Sequence[TimedCall]) -> list[NodeRow]:
+    """The calls as matching takes them."""
+    return [NodeRow(call.node, call.function, call.shape, call.time_us or 0.0, call.order) for call in calls]
+
+
+def _of_table(table: DebugTable, graph: ExecutedGraph | None) -> tuple[TimedCall, ...]:
+    """The table's nodes: in execution order if a graph knows all of them, else as the table has them."""
+    order = {node.name: place for place, node in enumerate(graph.calls)} if graph is not None else {}
+    known = bool(order) and all(row.node_name in order for row in table.nodes)
+    calls = [
+        TimedCall(row.node_name, row.ops, row.time_us, row.shape, row.inputs, row.outputs, order[row.node_name] if known else None)
+        for row in table.nodes
+    ]
+    return tuple(sorted(calls, key=lambda call: call.order or 0)) if known else tuple(calls)
+
+
+def _of_graph(graph: ExecutedGraph, times_us: Mapping[str, float]) -> tuple[TimedCall, ...]:
+    return tuple(
+        TimedCall(node.name, node.function, times_us.get(node.name), node.shapes[0] if node.shapes else None, len(node.inputs), node.outputs, place)
+        for place, node in enumerate(graph.calls)
+    )
+
+
+def _of_report(report: Report) -> tuple[TimedCall, ...]:
+    return tuple(
+        TimedCall(row.name, row.name, row.time_us, row.shapes[-1][1] if row.shapes else None, max(len(row.shapes) - 1, 0), 1, None)
+        for row in report.rows
+        if "::" not in row.name  # what the VM does itself
+    )

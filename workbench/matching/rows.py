@@ -1,0 +1,222 @@
+"""Matches rows of a debug table to the fused functions of a program, each match with its evidence and a confidence."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from workbench.matching.layouts import likeness
+from workbench.matching.names import MOVES, FunctionName, call_number, parse_function
+from workbench.matching.shapes import Shape
+from workbench.matching.structure import Structure
+
+_OPERATORS, _SHAPE, _CALLS, _ORDER, _COST = 10.0, 6.0, 1.5, 0.6, 0.2
+"""What a difference counts: of operators, of shapes, of the number of calls, of the order, of time to work."""
+
+_SAME = 0.5
+"""Candidates whose costs differ by less look the same."""
+
+_NOP = "__nop"  # of a reshape that does nothing: the node's name tells more
+_LEAST_LIKENESS = 0.5
+"""Functions whose operators are less alike are not matched."""
+
+_SURE, _ORDERED, _ORDER_ALONE, _COST_ALONE, _ALIKE = 0.99, 0.9, 0.75, 0.6, 0.5
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """What a row tells.
+
+    Attributes:
+        node: Its name.
+        function: The compiled function that it calls.
+        shape: Of its output, in the layout of the rewritten program; None if it is not known.
+        time_us: Its time.
+        order: Its place in execution order; None if only the table is there, which is sorted by time.
+    """
+
+    node: str
+    function: str
+    shape: Shape | None
+    time_us: float
+    order: int | None = None
+
+
+@dataclass(frozen=True)
+class Match:
+    """What a row is.
+
+    Attributes:
+        structure: Place of the fused function among the program's; None if it is no operator of the program.
+        call: Which call of it.
+        confidence: From 0 to 1.
+        evidence: Why, in words.
+        alternatives: Identifiers of other functions that the row could be.
+    """
+
+    structure: int | None
+    call: int
+    confidence: float
+    evidence: tuple[str, ...]
+    alternatives: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Function:
+    """A compiled function with its rows, in the order of their calls."""
+
+    symbol: str
+    name: FunctionName
+    rows: tuple[NodeRow, ...]
+
+    @property
+    def shape(self) -> Shape | None:
+        return self.rows[0].shape
+
+    @property
+    def time_us(self) -> float:
+        return statistics.median(row.time_us for row in self.rows)
+
+
+def match_rows(rows: Sequence[NodeRow], program: Sequence[Structure]) -> dict[str, Match]:
+    """Find for each row, by its node's name, the fused function and the call that it is.
+
+    Functions are matched as wholes, since all calls of one are one task: by operators, output shape and number of calls, and where these leave
+    several, by the order in which functions of one name are numbered (that of their first calls), and by time against work.
+    """
+    functions = _functions([NodeRow(row.node, row.node if row.function == _NOP else row.function, row.shape, row.time_us, row.order) for row in rows])
+    if not functions:
+        return {}
+    if not program:
+        return {row.node: Match(None, 0, 0.0, ("there is no program to match it with",)) for row in rows}
+    alike = np.array([[_likeness(function.name, structure) for structure in program] for function in functions])
+    shapes = np.array([[likeness(function.shape, structure.shape) for structure in program] for function in functions])
+    calls = np.array([[len(function.rows) != len(structure.calls) for structure in program] for function in functions], dtype=float)
+    costs = _OPERATORS * (1 - alike) + _SHAPE * (1 - shapes) + _CALLS * calls
+    order, work = _order_costs(functions, program, costs), _work_costs(functions, program, costs)
+    chosen = dict(zip(*(side.tolist() for side in linear_sum_assignment(costs + _ORDER * order + _COST * work)), strict=True))
+    matches: dict[str, Match] = {}
+    for place, function in enumerate(functions):
+        match = _judged(place, chosen.get(place), function, program, tables=(alike, shapes, costs, order, work))
+        for number, row in enumerate(function.rows):
+            matches[row.node] = Match(match.structure, number, match.confidence, match.evidence, match.alternatives)
+    return matches
+
+
+def _functions(rows: Sequence[NodeRow]) -> list[_Function]:
+    """The compiled functions in the order of their numbers, each with its rows in the order of their calls."""
+    members: dict[str, list[NodeRow]] = {}
+    for row in rows:
+        members.setdefault(row.function, []).append(row)
+    found = [
+        _Function(symbol, parse_function(symbol), tuple(sorted(items, key=lambda row: (row.order or 0, call_number(row.node, symbol)))))
+        for symbol, items in members.items()
+    ]
+    return sorted(found, key=lambda function: (function.name.operators, function.name.number))
+
+
+def _likeness(name: FunctionName, structure: Structure) -> float:
+    """How well a name fits the operators of a fused function, moves of data and folded scales left out."""
+    wanted = [operator for operator in name.operators if operator not in MOVES]
+    best = 0.0
+    for without_optional in (False, True):
+        operators = [
+            operator
+            for place, operator in enumerate(structure.operators)
+            if operator not in MOVES and not (without_optional and place in structure.optional)
+        ]
+        if name.is_cut:
+            operators = operators[: len(wanted)]
+        best = max(best, _ratio(wanted, operators))
+    if not wanted:  # moves of data alone
+        own = {"layout_transform"}  # the compiler's
+        return _ratio(*([item for item in side if item not in own] for side in (name.operators, structure.operators)))
+    return best
+
+
+def _ratio(first: Sequence[str], second: Sequence[str]) -> float:
+    if not first and not second:
+        return 1.0
+    if not first or not second or first[0] != second[0]:  # what comes first is what the function is about
+        return 0.6 * difflib.SequenceMatcher(None, first, second, autojunk=False).ratio()
+    return difflib.SequenceMatcher(None, first, second, autojunk=False).ratio()
+
+
+def _order_costs(functions: Sequence[_Function], program: Sequence[Structure], costs: np.ndarray) -> np.ndarray:
+    """Distance of the ranks among those that look the same: functions by their numbers or their place in the run, structures by first call."""
+    result = np.zeros_like(costs)
+    known = all(row.order is not None for function in functions for row in function.rows)
+    for group, candidates in _groups(costs):
+        ranked = sorted(group, key=lambda place: (functions[place].rows[0].order or 0) if known else functions[place].name.number)
+        targets = sorted(candidates, key=lambda place: program[place].first)
+        for rank, place in enumerate(ranked):
+            for target_rank, target in enumerate(targets):
+                result[place, target] = abs(rank / max(len(ranked) - 1, 1) - target_rank / max(len(targets) - 1, 1))
+    return result
+
+
+def _work_costs(functions: Sequence[_Function], program: Sequence[Structure], costs: np.ndarray) -> np.ndarray:
+    """Distance of time from what the work lets expect, within those that look the same."""
+    result = np.zeros_like(costs)
+    for group, candidates in _groups(costs):
+        times = np.log([max(functions[place].time_us, 1e-3) for place in group])
+        works = np.log([program[place].work for place in candidates])
+        shift = float(np.median(times) - np.median(works))
+        result[np.ix_(group, candidates)] = np.minimum(np.abs(times[:, None] - works[None, :] - shift), 2.0)
+    return result
+
+
+def _groups(costs: np.ndarray) -> list[tuple[list[int], list[int]]]:
+    """Functions whose best candidates are the same, with these candidates."""
+    found: dict[tuple[int, ...], list[int]] = {}
+    for place in range(len(costs)):
+        best = costs[place].min()
+        found.setdefault(tuple(np.flatnonzero(costs[place] <= best + _SAME).tolist()), []).append(place)
+    return [(group, list(candidates)) for candidates, group in found.items() if len(candidates) > 1]
+
+
+def _judged(place: int, target: int | None, function: _Function, program: Sequence[Structure], *, tables: tuple[np.ndarray, ...]) -> Match:
+    """What speaks for a match, and how surely."""
+    alike, shapes, costs, order, work = tables
+    if target is None or alike[place, target] < _LEAST_LIKENESS or shapes[place, target] == 0.0:
+        moves = set(function.name.operators) <= MOVES
+        why = "a change of layout that the compiler put in" if moves else "no function of the program is like it"
+        return Match(None, 0, 0.9 if moves else 0.0, (why,))
+    evidence = [
+        "the same operators" if alike[place, target] == 1.0 else f"similar operators ({alike[place, target]:.0%})",
+        _shape_words(function.shape, program[target].shape, float(shapes[place, target])),
+    ]
+    if len(function.rows) == len(program[target].calls):
+        evidence.append(f"as many calls ({len(function.rows)})")
+    rivals = [other for other in np.flatnonzero(costs[place] <= costs[place, target] + _SAME).tolist() if other != target]
+    exact = alike[place, target] == 1.0 and shapes[place, target] >= 0.9
+    if not rivals:
+        evidence.append("no other function of the program is like it")
+        confidence = _SURE if exact else _ALIKE + 0.3 * float(alike[place, target] * shapes[place, target])
+    else:
+        in_order = order[place, target] <= min(order[place, other] for other in rivals)
+        by_cost = work[place, target] <= min(work[place, other] for other in rivals) + math.log(1.5)
+        evidence += ["the order of the functions' numbers"] * bool(in_order) + ["time against work"] * bool(by_cost)
+        confidence = _ORDERED if in_order and by_cost else _ORDER_ALONE if in_order else _COST_ALONE if by_cost else _ALIKE
+        confidence = confidence if exact else min(confidence, _ALIKE)
+    names = tuple(program[other].identifier for other in rivals)
+    return Match(target, 0, round(confidence, 2), tuple(evidence), names)
+
+
+def _shape_words(found: Shape | None, wanted: Shape | None, fit: float) -> str:
+    if found is None or wanted is None:
+        return "shapes are not known"
+    if found == wanted:
+        return f"the same output shape {found}"
+    return f"output shape {found} is {wanted} in another layout" if fit >= 0.9 else f"output shape {found} has as many elements as {wanted}"
+
+
+def rows_in_order(rows: Sequence[NodeRow], order: Mapping[str, int]) -> list[NodeRow]:
+    """The rows with their places in execution order, as the graph has them."""
+    return [NodeRow(row.node, row.function, row.shape, row.time_us, order.get(row.node)) for row in rows]
