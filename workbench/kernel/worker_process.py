@@ -196,11 +196,11 @@ class WorkerProcess:
         if store.command(number).state in FINAL_STATES:
             return True
         if code not in (0, ALREADY_SERVED):  # 0: it ended, idle, just before our command came
-            error = self._death(code, pid, store)
+            death = self._death(code, pid, store)
             if tail := log_tail(self._directory.log):
-                error.add_note(tail)
-            self._note(store, number, error)
-            raise error
+                death.add_note(tail)
+            self._note(store, number, death)
+            raise death
         return self._directory.is_served()
 
     def _let_go_of_a_dead_one(self) -> None:

@@ -22,6 +22,7 @@ from workbench.notebook.app.teller import Teller
 from workbench.notebook.app.watcher import Watcher
 from workbench.records.command import FINAL_STATES
 from workbench.records.profile import Profile
+from workbench.records.request import IMPORTED
 from workbench.records.selection import Selection
 from workbench.records.tuning import ENDED, SearchBudget
 from workbench.selection import read_selection, write_selection
@@ -162,7 +163,7 @@ class AppModel:
 
     def apply(self) -> None:
         """Build the model with the winners, check it, and compare."""
-        self._begin(APPLY, lambda session: session.apply())  # type: ignore[attr-defined]
+        self._begin(APPLY, lambda session: session.apply())
 
     def dismiss(self) -> None:
         """Forget the problem that is shown."""
@@ -266,8 +267,8 @@ class AppModel:
     def _warm_up(self) -> None:
         """Have a worker ready for the next command, unless one is at work; a session whose profile is missing needs none."""
         session = self._needed()
-        search = session.running_search()
-        if search is None and not self._is_closed and session.stored_profile() is not None:
+        can_run = session.request.source.kind != IMPORTED and session.stored_profile() is not None
+        if can_run and not self._is_closed and session.running_search() is None:
             session.warm_up()
 
     # searching
@@ -330,6 +331,7 @@ class AppModel:
             if view is None or view.profile is None:
                 return
             before = view.selection if self._local.ticks is None else self._local.ticks
+            after: Selection | None
             try:
                 after = change(view, before)
             except Exception as error:  # noqa: BLE001 - shown where the user looks
