@@ -65,6 +65,12 @@ The same search with and without the records of other kernels on the same target
 trials, without divided by with: above 1 the records helped.
 """
 
+_UI_TABLE = """
+## The table in the notebook
+What a user waits for in JupyterLab with Chromium, without a screen or a GPU: from the command until the browser has drawn the answer, in fresh pages
+and kernels.
+"""
+
 
 _Columns: TypeAlias = dict[str, Callable[[dict[str, Any]], str]]
 """The columns of a table by their titles: what each shows of a run."""
@@ -196,6 +202,14 @@ def _transfer(values: dict[str, Any]) -> Iterable[str]:
     return _TRANSFER, _table(header, rows), f"\nGeometric means: {means} trials.\n", _origin(values)
 
 
+def _ui_table(values: dict[str, Any]) -> Iterable[str]:
+    rows = [
+        (line["what"], _spread(line["ms"], digits=0), "" if line["promised_ms"] is None else f"< {line['promised_ms']:,.0f}")
+        for line in values["figures"]["lines"]
+    ]
+    return _UI_TABLE, _table(("what", "measured (ms)", "promised (ms)"), rows), _origin(values)
+
+
 def _milliseconds(values: dict[str, float]) -> str:
     return _spread({name: value / 1e3 for name, value in values.items()})
 
@@ -232,6 +246,7 @@ _SEARCH: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "selective": _selective,
     "many_trials": _many_trials,
     "transfer": _transfer,
+    "ui_table": _ui_table,
 }
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ export function columnDefinitions(columns, tasks, largest) {
     hide: Boolean(column.hidden),
     width: column.width,
     minWidth: Math.min(column.width, 60),
-    ...(column.grows ? { flex: 1, minWidth: 140 } : {}),
+    ...(column.grows ? { flex: 1, minWidth: 170 } : {}),
     sortable: true,
     resizable: true,
     sortingOrder: column.kind === "number" ? ["desc", "asc", null] : ["asc", "desc", null],

@@ -38,7 +38,7 @@ function makeTable(part, { rows, tasks, header }) {
   let focus = part.model.get("focus");
   let shown = "all";
 
-  const toolbar = makeToolbar(part, columns, {
+  const toolbar = makeToolbar(columns, {
     search: (text) => grid.setGridOption("quickFilterText", text),
     show(which) {
       shown = which;
@@ -135,11 +135,11 @@ function makeTable(part, { rows, tasks, header }) {
   }
 
   function showFocus({ scroll }) {
-    const before = grid.getRowNode(String(focus));
     focus = part.model.get("focus") ?? null;
+    // Not redrawn: that would take the keyboard's place in the grid away.
+    for (const row of place.querySelectorAll(".ag-row[row-id]")) row.classList.toggle("wb-focused", row.getAttribute("row-id") === String(focus));
     const now = grid.getRowNode(String(focus));
-    grid.redrawRows({ rowNodes: [before, now].filter((node, at, all) => node && all.indexOf(node) === at) });
-    if (scroll && now && now.displayed) grid.ensureNodeVisible(now);
+    if (scroll && now?.displayed) grid.ensureNodeVisible(now);
   }
 
   /** As high as its rows, and at most the trait `height`. */
