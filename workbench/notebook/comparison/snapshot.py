@@ -38,7 +38,7 @@ def saved_us(kernel: KernelComparison) -> float:
     """What all calls of a kernel save together; negative if they take longer."""
     if kernel.baseline_us is None or kernel.tuned_us is None:
         return -math.inf
-    return kernel.weight * (kernel.baseline_us - kernel.tuned_us)
+    return float(kernel.weight * (kernel.baseline_us - kernel.tuned_us))
 
 
 def finite(value: float | None) -> float | None:
