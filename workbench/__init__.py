@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import errors
 from workbench.errors import WorkbenchError
+from workbench.version import __version__
 from workbench.workloads import register_workload
 
 if TYPE_CHECKING:
     from workbench.api import BestSchedule, Comparison, MeasureOptions, Search, SearchTask, Session, SessionProfile, open  # noqa: A004 - workbench.open reads well
 
-__version__ = "0.1.0"
 __all__ = [
     "BestSchedule",
     "Comparison",
@@ -22,6 +22,7 @@ __all__ = [
     "Session",
     "SessionProfile",
     "WorkbenchError",
+    "__version__",
     "errors",
     "open",
     "register_workload",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, BinaryIO, Self, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -21,10 +22,11 @@ from workbench.api.profile import SessionProfile
 from workbench.api.search import Search
 from workbench.api.tune_request import make_request
 from workbench.api.winner import trial_number, winner
-from workbench.errors import InputError, SelectionError, SessionError
+from workbench.errors import EnvironmentFault, InputError, SelectionError, SessionError
 from workbench.escaping import plain, plain_value
-from workbench.kernel import OnEvent, WorkerProcess
+from workbench.kernel import Host, OnEvent, Pending, WorkerProcess
 from workbench.models import check_trust
+from workbench.records.command import FINAL_STATES, RUNNING
 from workbench.records.comparison import Comparison as ComparisonRecord
 from workbench.records.comparison import Verification
 from workbench.records.decode import DecodeError
@@ -35,10 +37,11 @@ from workbench.records.request import IMPORTED, MOST_ROUNDS, ProfileRequest
 from workbench.records.rerun import Rerun
 from workbench.records.selection import Selection
 from workbench.records.trial import BASELINE, MeasureOptions
-from workbench.records.tuning import SearchBudget
+from workbench.records.tuning import SearchBudget, TuneRequest
 from workbench.records.view import Inspection, ViewInfo
 from workbench.records.view_diff import ViewDiff
 from workbench.session import SessionDirectory
+from workbench.worker import SEARCH
 
 Decoded = TypeVar("Decoded")
 
@@ -64,6 +67,7 @@ class Session:
         function = content if source.kind == "function" else b""
         self._worker = WorkerProcess(directory, threads=request.threads, function=function, trust=source.trust)
         self._inspector = Inspector(directory, self._run)
+        self._attendance: BinaryIO | None = None
         self._process = os.getpid()
         atexit.register(self.close)
 
@@ -204,7 +208,50 @@ class Session:
             transfer=transfer,
         )
         self._prepare_worker()
-        return Search(self.directory, self._worker, request, self._worker.begin("tune", request.to_dict()))
+        return Search(self.directory, self._worker, request, self._worker.begin(SEARCH, request.to_dict()))
+
+    def running_search(self) -> Search | None:
+        """The search that runs in the session, whichever front began it, to wait for or to steer; None if there is none."""
+        if not self.directory.is_served():
+            return None
+        with self.directory.store() as store:
+            command = store.last_command(SEARCH)
+            last_event = store.last_event()
+        if command is None or command.state in FINAL_STATES:
+            return None
+        asked = {name: value for name, value in command.arguments.items() if name != "expects_trust"}
+        pending = Pending(command.kind, command.arguments, number=command.command, last_event=last_event)
+        return Search(self.directory, self._worker, TuneRequest.from_dict(asked), pending)
+
+    def cancel_running(self) -> None:
+        """End what the worker is at, whichever front asked for it, within some seconds; what was finished before is kept."""
+        with self.directory.store() as store:
+            running = [command for number in store.open_commands() if (command := store.command(number)).state == RUNNING]
+        for command in running:
+            self._worker.cancel(Pending(command.kind, command.arguments, number=command.command))
+
+    @property
+    def worker_pid(self) -> int | None:
+        """The worker's process, if this session object started it."""
+        return self._worker.pid
+
+    def use_host(self, host: Host) -> None:
+        """Have the workers from now on run in another kind of process than a plain child of this one, e.g. in a Jupyter kernel."""
+        self._worker.use_host(host)
+
+    def attend(self) -> None:
+        """Show that somebody is here until `close`: a worker that may outlive its front then stays warm, and its search goes on."""
+        if self._attendance is None:
+            with contextlib.suppress(EnvironmentFault):  # in a session that cannot be written nobody works
+                self._attendance = self.directory.attend()
+
+    def warm_up(self) -> None:
+        """Have the worker load the program and what a search needs, so that the next command begins at once.
+
+        Raises:
+            WorkbenchError: It cannot; the message says why.
+        """
+        self._run("warm", {})
 
     def inspect(self, task: str, view: str, *, trial: int | None = None) -> str:
         """One view of a task's trial as text; answered while a search runs, too.
@@ -376,6 +423,9 @@ class Session:
         """End the worker; the session stays on disk, unless this call of `workbench.open` made it and it never got a profile."""
         if os.getpid() != self._process:
             return  # a fork of the process that opened the session: the worker and the directory are not its own
+        attendance, self._attendance = self._attendance, None
+        if attendance is not None:
+            attendance.close()
         self._worker.stop()
         self.directory.discard(own_commands=self._worker.commands)
         atexit.unregister(self.close)

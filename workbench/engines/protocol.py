@@ -103,6 +103,10 @@ class Engine(Protocol):
         """
         ...
 
+    def warm(self) -> None:
+        """Start what the next evaluator needs, without waiting for it."""
+        ...
+
     def viewer(self) -> Viewer:
         """What makes views of recorded schedules of the lowered model, as `workbench.records.view.VIEWS`; none needs the target's device."""
         ...

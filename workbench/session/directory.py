@@ -19,7 +19,7 @@ from workbench.session.places import DATABASE, is_session
 from workbench.store import Store
 
 _LARGEST_LOG_BYTES = 10**6
-SESSION_FILES = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", f"{DATABASE}-journal", "worker.log", "worker.lock")
+SESSION_FILES = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", f"{DATABASE}-journal", "worker.log", "worker.lock", "fronts.lock")
 RECORDS = "records"
 TUNED = "tuned"
 _OLD_TUNED = "tuned.old"
@@ -284,6 +284,34 @@ class SessionDirectory:
         except OSError:
             return False  # no worker has ever made it
         return False
+
+    def attend(self) -> BinaryIO:
+        """Show that a front is here until the file that is returned is closed, or this process ends however it ends: no clock runs out on it.
+
+        Raises:
+            EnvironmentFault: The session cannot be written.
+        """
+        try:
+            file = os.fdopen(os.open(self._fronts, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+b")
+            fcntl.flock(file, fcntl.LOCK_SH)
+        except OSError as error:
+            raise EnvironmentFault(f"{plain(str(self._fronts), 120)} cannot be written: {error.strerror}.", _ELSEWHERE) from error
+        return file
+
+    def is_attended(self) -> bool:
+        """True while any front attends the session."""
+        try:
+            with self._fronts.open("r") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False  # no front has ever made it
+        return False
+
+    @property
+    def _fronts(self) -> Path:
+        return self.path / "fronts.lock"
 
     def discard(self, *, own_commands: Collection[int] = ()) -> None:
         """Remove the session if this object made it and nobody else has begun to use it, so that a failed start leaves nothing behind.

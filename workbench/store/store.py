@@ -300,6 +300,25 @@ class Store:
         with self._reading():
             return self._command(command)
 
+    def last_command(self, *kinds: str) -> Command | None:
+        """The newest command of some kinds; None if there is none."""
+        query = f"SELECT max(command) FROM commands WHERE kind IN ({', '.join('?' * len(kinds))})"  # noqa: S608 - placeholders only
+        with self._reading():
+            found = self._sql.execute(query, kinds).fetchone()[0]
+            return None if found is None else self._command(found)
+
+    def last_obeyed(self, after: int, *kinds: str) -> Command | None:
+        """The newest command of some kinds behind a given one that was done; None if there is none."""
+        query = f"SELECT max(command) FROM commands WHERE command > ? AND state = ? AND kind IN ({', '.join('?' * len(kinds))})"  # noqa: S608 - as above
+        with self._reading():
+            found = self._sql.execute(query, (after, DONE, *kinds)).fetchone()[0]
+            return None if found is None else self._command(found)
+
+    def version(self) -> int:
+        """A number that changes whenever another connection has changed something; asking for it costs next to nothing."""
+        with self._connection.errors():
+            return int(self._sql.execute("PRAGMA data_version").fetchone()[0])
+
     def _command(self, command: int) -> Command:
         found = self._sql.execute(f"SELECT {_COMMAND_COLUMNS} FROM commands WHERE command = ?", (command,)).fetchone()  # noqa: S608 - fixed names
         number, kind, arguments, state, cancelled, result, failure = found

@@ -86,6 +86,7 @@ class Jobs:
             "apply": self.apply,
             "verify": self.verify,
             "rerun": self.rerun,
+            "warm": self.warm,
             **dict.fromkeys(CONTROL_COMMANDS, refuse_control),
         }
 
@@ -245,6 +246,14 @@ class Jobs:
         self._check_front(arguments)
         self._load(context)
         return rerun(self._engine, context, arguments, trust=self._trust)
+
+    def warm(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Load the program, if there is one, and what a search needs, so that the next command begins at once."""
+        self._check_front(arguments)
+        self._engine.warm()
+        if "profile_id" in context.store.manifest():
+            self._load(context)
+        return {}
 
     def _load(self, context: JobContext) -> ProfileRequest:
         """Have the engine hold the program that the store's profile was made of; returns what it was made for."""

@@ -181,6 +181,11 @@ class RelaxEngine:
             nursery=nursery,
         )
 
+    def warm(self) -> None:
+        """Have the processes that build, measure and make views load TVM meanwhile."""
+        if self._nursery is not None:
+            self._nursery.warm()
+
     def apply(
         self, options: MeasureOptions, *, program: Path, scratch: Path, seed: int, trust: bool, expected_s: float, on_progress: Progress
     ) -> Application:
