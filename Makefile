@@ -16,22 +16,33 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --no
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test torch test-torch lint format wheel bench clean
+
+# The widgets' bundles, made again when something that they are made of has changed.
+BUNDLES := workbench/notebook/static/built.json
+BUNDLED := $(wildcard workbench/notebook/*.mjs workbench/notebook/*.css workbench/notebook/*/*.mjs workbench/notebook/*/*.css)
+
+.PHONY: help venv demo test test-js torch test-torch lint format wheel bench clean
 
 help: ## List what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-venv: $(READY) ## Set up the environment in .venv, or VENV, from requirements.lock
+venv: $(BUNDLES) ## Set up the environment in .venv, or VENV, from requirements.lock
 
 demo: $(READY) ## Do the whole job on a bundled model, with a small budget
 	$(BIN)/workbench demo
 
-test: $(READY) ## Run the tests
+test: $(BUNDLES) ## Run the tests
 	$(BIN)/python -m pytest $(ARGS)
+
+test-js: $(READY) ## Run the tests of the widgets' JavaScript
+	$(BIN)/python hatch_build.py test
 
 torch: $(TORCH) ## Install torch into the environment, for .pt2 archives
 
-test-torch: $(TORCH) ## Run the tests that need torch
+test-test-js: $(READY) ## Run the tests of the widgets' JavaScript
+	$(BIN)/python hatch_build.py test
+
+torch: $(TORCH) ## Run the tests that need torch
 	$(BIN)/python -m pytest -m torch $(ARGS)
 
 lint: $(READY) ## Check style, types and layers
@@ -58,7 +69,7 @@ bench: $(READY) ## Measure the benchmarks (about 80 minutes on an idle machine) 
 	$(BIN)/python benchmarks/table.py
 
 clean: ## Remove environments, caches and builds; sessions stay
-	rm -rf .venv .venv-* build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-* build dist node_modules workbench/notebook/static .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	find workbench tests -name __pycache__ -prune -exec rm -rf {} +
 
 # Made anew when the lock changes, so that nothing stays behind from the old one.
@@ -80,6 +91,10 @@ $(LOCKED): requirements.lock
 
 $(READY): $(LOCKED) pyproject.toml
 	$(PIP) --no-build-isolation --editable .
+	@touch $@
+
+$(BUNDLES): $(READY) $(BUNDLED) hatch_build.py package.json package-lock.json
+	$(BIN)/python hatch_build.py
 	@touch $@
 
 # Not in the lock: large, and only .pt2 files need it. The lock bounds it, so it changes no other package.

@@ -1,0 +1,1 @@
+"""The texts behind a task and its trials, in a notebook."""

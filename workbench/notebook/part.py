@@ -1,0 +1,81 @@
+"""What all parts of the notebook have in common: bundled assets, theme, messages, and errors that are shown in the widget."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import anywidget
+import ipywidgets
+import traitlets
+
+from workbench.errors import EnvironmentFault, WorkbenchError
+
+Theme = Literal["auto", "light", "dark"]
+
+_STATIC = Path(__file__).parent / "static"
+_LOG = logging.getLogger(__name__)
+
+
+def bundled(name: str) -> Path:
+    """The path of a bundle in ``static``, e.g. ``table.js``.
+
+    Raises:
+        EnvironmentFault: The bundles were not built; only a source checkout can lack them.
+    """
+    path = _STATIC / name
+    if not path.is_file():
+        raise EnvironmentFault(f"The widgets' bundle {name} was not built.", "Run `make venv` in the checkout, or install a wheel.")
+    return path
+
+
+class Part(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget derives from ipywidgets, which has no types
+    """One part of the workbench in a notebook; takes the whole width.
+
+    A view that opens sends ``ready`` and gets a snapshot: nothing that was sent before it existed is needed. Messages are objects with a
+    ``kind``. Callbacks come on whatever thread the kernel uses, also while a cell runs.
+
+    Attributes:
+        theme: ``auto`` follows the page; ``light`` and ``dark`` do not.
+    """
+
+    theme: Any = traitlets.Enum(("auto", "light", "dark"), default_value="auto").tag(sync=True)
+
+    def __init__(self, **traits: Any) -> None:
+        traits.setdefault("layout", ipywidgets.Layout(width="100%"))
+        super().__init__(**traits)
+        self.on_msg(self._dispatch)
+
+    def receive(self, kind: str, content: Mapping[str, Any], buffers: Sequence[memoryview]) -> None:
+        """What a view has to say; a part overrides it. An error that it raises is shown in the widget.
+
+        Args:
+            kind: ``ready`` when a view opened; the others are the part's own.
+            content: The whole message, from the page: to be checked before it is used.
+            buffers: Binary data beside it.
+        """
+
+    def post(self, kind: str, *, buffers: Sequence[bytes | memoryview] = (), **content: Any) -> None:
+        """Send a message to all views; ``part.on(kind, ...)`` takes it there."""
+        self.send({**content, "kind": kind}, list(buffers))
+
+    def show_error(self, error: Exception) -> None:
+        """Show an error on top of all views, with what to do about it."""
+        if isinstance(error, WorkbenchError):
+            self.post("error", message=error.message, remedy=error.remedy)
+        else:
+            self.post("error", message=f"A fault of the workbench: {type(error).__name__}: {error}", remedy="")
+
+    def _dispatch(self, _widget: Any, content: Any, buffers: Any) -> None:
+        kind = content.get("kind") if isinstance(content, Mapping) else None
+        if not isinstance(kind, str):
+            return
+        try:
+            self.receive(kind, content, buffers or ())
+        except WorkbenchError as error:
+            self.show_error(error)
+        except Exception as error:  # noqa: BLE001 - a callback has no caller: what it does not show itself, nobody sees
+            _LOG.error("%s could not answer %r", type(self).__name__, kind, exc_info=error)
+            self.show_error(error)

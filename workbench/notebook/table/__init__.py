@@ -1,0 +1,1 @@
+"""The profile as a table in a notebook."""
