@@ -1,1 +1,7 @@
 """The workbench in a notebook: one widget a part, all of them usable alone. Only this package imports widgets."""
+
+from workbench.notebook.inspector.inspector import Inspector
+from workbench.notebook.inspector.source import InspectorSource
+from workbench.notebook.table.table import ProfileTable
+
+__all__ = ["Inspector", "InspectorSource", "ProfileTable"]

@@ -41,7 +41,8 @@ export function definePart(name, render) {
 function makePart({ name, model, el, end }) {
   const { signal } = end;
   const banner = makeBanner();
-  const root = element("div", { class: `wb-part wb-${name}` }, banner.element);
+  // Jupyter leaves keys alone below this mark: space ticks a row and does not scroll the notebook.
+  const root = element("div", { class: `wb-part wb-${name}`, "data-lm-suppress-shortcuts": "true" }, banner.element);
   el.append(root);
   /** Handlers of a part fail into its banner, never into the page. */
   const guarded = (handler) => (...values) => {

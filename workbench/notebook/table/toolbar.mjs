@@ -1,0 +1,83 @@
+/** The table's controls: search, which rows, which columns, ticking by share, and taking the table along. They know no grid. */
+
+import { element } from "../part.mjs";
+
+export const SHOWN = {
+  all: "All rows",
+  ticked: "Ticked rows",
+  tunable: "Tunable rows",
+  broken: "NaN or Inf",
+};
+
+/**
+ * @param {import("../part.mjs").Part} part
+ * @param {import("./columns.mjs").Column[]} columns
+ * @param {Record<string, (...values: any[]) => void>} act  search, show, column, tickShare, untick, copy, csv, json
+ */
+export function makeToolbar(part, columns, act) {
+  const search = element("input", {
+    class: "wb-input wb-search",
+    type: "search",
+    placeholder: "Search all columns",
+    "aria-label": "Search all columns",
+    oninput: () => act.search(search.value),
+  });
+  const show = element(
+    "select",
+    { class: "wb-select", "aria-label": "Rows to show", onchange: () => act.show(show.value) },
+    ...Object.entries(SHOWN).map(([value, words]) => element("option", { value }, words)),
+  );
+  const share = element("input", {
+    class: "wb-input wb-share",
+    type: "number",
+    min: "1",
+    max: "100",
+    step: "any",
+    value: "80",
+    "aria-label": "Share of the time in percent",
+    onkeydown: (event) => event.key === "Enter" && act.tickShare(Number(share.value) / 100),
+  });
+  const tick = element("span", { class: "wb-group", role: "group", "aria-label": "Tick by share" },
+    button("Tick until", "Tick the fewest hottest tasks that cover this share of the time", () => act.tickShare(Number(share.value) / 100)),
+    share,
+    "%",
+  );
+  const take = element("span", { class: "wb-group", role: "group", "aria-label": "Take the table along as it is shown" },
+    button("Copy", "Copy what is shown, for a spreadsheet", act.copy),
+    button("CSV", "Save what is shown as CSV", act.csv),
+    button("JSON", "Save what is shown as JSON", act.json),
+  );
+  const bar = element("div", { class: "wb-bar", role: "toolbar", "aria-label": "Table" },
+    search, show, makeColumnMenu(part, columns, act.column),
+    tick, button("Untick all", "Untick every row", act.untick),
+    element("span", { class: "wb-grow" }), take,
+  );
+  return { element: bar, showAll: () => (show.value = "all") };
+}
+
+function button(words, about, onclick) {
+  return element("button", { class: "wb-button", type: "button", title: about, onclick }, words);
+}
+
+/** A button that opens a list of boxes, one a column; Escape or a click elsewhere closes it. */
+function makeColumnMenu(part, columns, choose) {
+  const list = element("div", { class: "wb-menu-list", role: "group", "aria-label": "Columns to show", hidden: true });
+  const open = element("button", { class: "wb-button", type: "button", "aria-expanded": "false", title: "Choose the columns" }, "Columns ▾");
+  const set = (shown) => {
+    list.hidden = !shown;
+    open.setAttribute("aria-expanded", String(shown));
+  };
+  open.addEventListener("click", () => set(list.hidden));
+  for (const column of columns) {
+    const box = element("input", { type: "checkbox", checked: !column.hidden, onchange: () => choose(column.id, box.checked) });
+    list.append(element("label", { title: column.about }, box, column.title));
+  }
+  const menu = element("span", { class: "wb-menu" }, open, list);
+  menu.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || list.hidden) return;
+    set(false);
+    open.focus();
+  });
+  document.addEventListener("pointerdown", (event) => menu.contains(event.target) || set(false), { signal: part.signal });
+  return menu;
+}
