@@ -15,6 +15,7 @@ from typing import Any, Self
 import ml_dtypes
 import numpy as np
 
+from workbench.api.inspecting import Inspector
 from workbench.api.profile import SessionProfile
 from workbench.api.search import Search
 from workbench.api.tune_request import make_request
@@ -23,11 +24,14 @@ from workbench.errors import InputError, SelectionError, SessionError
 from workbench.escaping import plain
 from workbench.kernel import OnEvent, WorkerProcess
 from workbench.models import check_trust
+from workbench.records.knob import KnobEffects
+from workbench.records.peaks import Peaks
 from workbench.records.request import ProfileRequest
 from workbench.records.selection import Selection
 from workbench.records.trial import BASELINE, MeasureOptions
 from workbench.records.tuning import SearchBudget
-from workbench.records.view import COMPUTE_DAG
+from workbench.records.view import Inspection, ViewInfo
+from workbench.records.view_diff import ViewDiff
 from workbench.session import SessionDirectory
 
 
@@ -51,6 +55,7 @@ class Session:
         self._module = content if source.kind == "ir_json" else b""
         function = content if source.kind == "function" else b""
         self._worker = WorkerProcess(directory, threads=request.threads, function=function, trust=source.trust)
+        self._inspector = Inspector(directory, self._run)
         self._process = os.getpid()
         atexit.register(self.close)
 
@@ -173,20 +178,51 @@ class Session:
         return Search(self.directory, self._worker, request, self._worker.begin("tune", request.to_dict()))
 
     def inspect(self, task: str, view: str, *, trial: int | None = None) -> str:
-        """A task's schedule as text; waits for a running search to end.
+        """One view of a task's trial as text; answered while a search runs, too.
 
         Args:
             task: The task, or the name of its kernel.
-            view: ``schedule`` (Python that makes the same schedule), ``tir`` (TVMScript), ``source`` (CUDA C or LLVM IR), or ``compute_dag``
-                (what the kernel computes, whatever the schedule).
+            view: ``schedule`` (Python that makes the same schedule), ``decisions``, ``tir_before``, ``tir`` (TVMScript), ``lowered``, ``source``
+                (CUDA C or LLVM IR), ``asm``, ``ptx``, ``sass``, ``resources``, ``effects`` (which decisions matter, over all trials), or
+                ``compute_dag`` (what the kernel computes, whatever the schedule).
             trial: Number of the trial, 0 for the untuned kernel; None takes the winner of the search.
 
         Raises:
             SelectionError: There is no such task or trial, or no winner yet.
-            InputError: There is no such view, or the recorded schedule is damaged.
+            InputError: There is no such view of it, or the recorded schedule is damaged.
         """
-        number = BASELINE if view == COMPUTE_DAG else self._trial_of(task, trial)
-        return str(self._run("describe", {"task": task, "trial": number, "view": view})["text"])
+        return self._inspector.text(task, view, trial)
+
+    def views(self, task: str) -> tuple[ViewInfo, ...]:
+        """All views of a task's trials: what they are, whether they can be shown here, and if not, why. Asks no worker."""
+        return self._inspector.views(task)
+
+    def inspection(self, task: str, *views: str, trial: int | None = None) -> Inspection:
+        """Several views of a trial, with their links and data; one that cannot be shown says why instead. As `inspect`."""
+        return self._inspector.inspection(task, views, trial)
+
+    def diff(self, task: str, view: str, *, trial: int | None = None, other: int | None = BASELINE) -> ViewDiff:
+        """A view of two trials line by line, and the decisions in which they differ; `other` stands left. As `inspect`.
+
+        Args:
+            task: The task, or the name of its kernel.
+            view: Any view of one trial.
+            trial: Number of the right one; None takes the winner.
+            other: Number of the left one; None takes the winner.
+        """
+        return self._inspector.diff(task, view, trial, other)
+
+    def effects(self, task: str) -> KnobEffects:
+        """Which decisions matter, over all measured trials of a task."""
+        return self._inspector.effects(task)
+
+    def peaks(self, *, measure: bool = False) -> Peaks | None:
+        """What the target's device can do at most: arithmetic and memory; None if that is not known.
+
+        Args:
+            measure: Measure it if this machine has not yet, which takes some seconds.
+        """
+        return self._inspector.peaks(measure=measure)
 
     def write_library(self, task: str, *, trial: int | None = None) -> Path:
         """Build a task's kernel into ``artifacts/`` of the session; ``tvm.runtime.load_module`` loads it, and its function has the kernel's name.
