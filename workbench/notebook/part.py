@@ -46,7 +46,7 @@ class Part(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget derives from
     def __init__(self, **traits: Any) -> None:
         traits.setdefault("layout", ipywidgets.Layout(width="100%"))
         super().__init__(**traits)
-        self.on_msg(self._dispatch)
+        self.on_msg(lambda _widget, content, buffers: self.take_message(content, buffers))
 
     def receive(self, kind: str, content: Mapping[str, Any], buffers: Sequence[memoryview]) -> None:
         """What a view has to say; a part overrides it. An error that it raises is shown in the widget.
@@ -68,7 +68,8 @@ class Part(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget derives from
         else:
             self.post("error", message=f"A fault of the workbench: {type(error).__name__}: {error}", remedy="")
 
-    def _dispatch(self, _widget: Any, content: Any, buffers: Any) -> None:
+    def take_message(self, content: object, buffers: Sequence[memoryview] | None = None) -> None:
+        """A message from a view as it came: `receive` gets it, and an error becomes one in the widget."""
         kind = content.get("kind") if isinstance(content, Mapping) else None
         if not isinstance(kind, str):
             return

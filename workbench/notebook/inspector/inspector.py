@@ -20,7 +20,8 @@ from workbench.records.trial import BASELINE
 from workbench.records.tuning import TaskProgress
 
 _LONGEST_NAME = 200
-_LONGEST_ERROR = 4_000
+_LONGEST_LINE = 400
+_MOST_LINES = 200
 _LOG = logging.getLogger(__name__)
 
 
@@ -48,9 +49,7 @@ class Inspector(Part):
     view: Any = traitlets.Unicode("schedule").tag(sync=True)
     height: Any = traitlets.Int(420, min=160).tag(sync=True)
 
-    def __init__(
-        self, source: InspectorSource, profile: Profile | SessionProfile, progress: Iterable[TaskProgress] = (), **traits: Any
-    ) -> None:
+    def __init__(self, source: InspectorSource, profile: Profile | SessionProfile, progress: Iterable[TaskProgress] = (), **traits: Any) -> None:
         record = profile.record if isinstance(profile, SessionProfile) else profile
         self._source = source
         self._tasks = {task.task: task for task in record.tasks}
@@ -113,7 +112,9 @@ class Inspector(Part):
     def _ask(self, kind: str, number: int, content: Mapping[str, Any]) -> None:
         task = self._known(content.get("task"))
         if kind == "views":
-            self._requests.ask(kind, number, self._source.views(task), lambda found: self._post_answer(number, views=[one.to_dict() for one in found]))
+            self._requests.ask(
+                kind, number, self._source.views(task), lambda found: self._post_answer(number, views=[one.to_dict() for one in found])
+            )
         elif kind == "text":
             question = self._source.text(task, _whole(content, "trial"), _name(content, "view"))
             self._requests.ask(kind, number, question, lambda found: self._post_answer(number, **found.to_dict()))
@@ -151,10 +152,10 @@ class Inspector(Part):
 
     def _post_failure(self, number: int, error: Exception) -> None:
         if isinstance(error, WorkbenchError):
-            self.post("failed", id=number, message=plain(error.message, _LONGEST_ERROR), remedy=plain(error.remedy, _LONGEST_ERROR))
+            self.post("failed", id=number, message=_shown(error.message), remedy=_shown(error.remedy))
             return
         _LOG.error("%s could not answer", type(self._source).__name__, exc_info=error)
-        self.post("failed", id=number, message=f"A fault of the workbench: {type(error).__name__}: {plain(str(error), _LONGEST_ERROR)}", remedy="")
+        self.post("failed", id=number, message=f"A fault of the workbench: {type(error).__name__}: {_shown(str(error))}", remedy="")
 
 
 _QUESTIONS = ("views", "text", "diff", "rerun")
@@ -182,3 +183,8 @@ def _name(content: Mapping[str, Any], name: str) -> str:
 def _without_hunks(values: dict[str, Any]) -> dict[str, Any]:
     """The page finds the differences of the whole texts itself."""
     return {name: value for name, value in values.items() if name != "hunks"}
+
+
+def _shown(text: str) -> str:
+    """A text of several lines, e.g. a traceback, as it may be shown."""
+    return "\n".join(plain(line, _LONGEST_LINE) for line in text.splitlines()[:_MOST_LINES])

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.escaping import plain
 from workbench.links import difference_note
-from workbench.records.profile import Profile, Row, Task
+from workbench.records.profile import Profile, Row
 from workbench.records.tuning import FASTER, TaskProgress
 
 _LONGEST_NAME = 200
@@ -66,11 +66,10 @@ def snapshot(profile: Profile, limit_percent: Mapping[int, float]) -> dict[str, 
     }
 
 
-def task_state(task: Task, progress: TaskProgress | None, place: int) -> TaskState:
+def task_state(progress: TaskProgress | None, place: int) -> TaskState:
     """How far the search of one task is, as the view shows it.
 
     Args:
-        task: The task.
         progress: Its search; None if there was none.
         place: Its place in the profile's list of tasks.
     """

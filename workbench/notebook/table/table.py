@@ -93,7 +93,7 @@ class ProfileTable(Part):
                 place = self._places.get(item.task)
                 if place is None:
                     continue
-                state = task_state(self._profile.tasks[place], item, place)
+                state = task_state(item, place)
                 if state != self._states.get(item.task):
                     self._states[item.task] = state
                     changed.append(state)
@@ -137,7 +137,7 @@ class ProfileTable(Part):
         self._numbers = {row.row for row in profile.rows}
         self._places = {task.task: place for place, task in enumerate(profile.tasks)}
         self._tunable_task_of = {row: task for task in profile.tasks if not task.untunable for row in task.rows}
-        self._states = {task.task: task_state(task, found.get(task.task), self._places[task.task]) for task in profile.tasks}
+        self._states = {task: task_state(found.get(task), place) for task, place in self._places.items()}
 
     def _whole_tasks(self, rows: Iterable[int]) -> list[int]:
         """All rows of the tunable tasks that the given rows belong to."""
