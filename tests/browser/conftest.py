@@ -205,7 +205,6 @@ def notebook(new_page: Callable[..., Any], server: Server) -> Callable[..., Any]
         cells: Sources of code cells.
         size: Width and height of the page.
         theme: ``light`` or ``dark``: JupyterLab's own.
-        name: An existing notebook of the server to open again instead.
     """
 
     def open_notebook(cells: Sequence[str], *, size: tuple[int, int] = (1280, 900), theme: str = "light") -> Any:

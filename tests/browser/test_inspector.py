@@ -119,7 +119,7 @@ def test_effects_and_decisions_are_tables_of_text(open_inspector: Open) -> None:
     tab(page, "Decisions").click()
     page.locator(".wb-facts-table", has_text="<img src=x").wait_for()
     tab(page, "Effects").click()
-    page.locator(".wb-facts-table", has_text="3.10× (2.20 to 4.40)").wait_for()
+    page.locator(".wb-facts-table", has_text="3.10x (2.20 to 4.40)").wait_for()
     run_in_kernel(page, "source.text_of_tir = f'# {HOSTILE}\\n' + TIR")
     tab(page, "TIR").click()
     page.locator(".cm-content", has_text="<img src=x").wait_for()

@@ -20,7 +20,7 @@ export function taskChooser(choose) {
 function describeTask(task) {
   const facts = [task.name];
   if (task.time_percent !== null) facts.push(`${task.time_percent.toFixed(1)} %`);
-  if (task.baseline_us && task.best_us) facts.push(`${(task.baseline_us / task.best_us).toFixed(2)}×`);
+  if (task.baseline_us && task.best_us) facts.push(`${(task.baseline_us / task.best_us).toFixed(2)}x`);
   return facts.join(" · ");
 }
 

@@ -74,11 +74,11 @@ function table(caption, heads, lines) {
 
 function ratio({ ratio: value, ratio_low: low, ratio_high: high }) {
   if (value === null || value === undefined) return "–";
-  return `${value.toFixed(2)}×${low !== null && high !== null ? ` (${low.toFixed(2)} to ${high.toFixed(2)})` : ""}`;
+  return `${value.toFixed(2)}x${low !== null && high !== null ? ` (${low.toFixed(2)} to ${high.toFixed(2)})` : ""}`;
 }
 
 function levels(all) {
-  const shown = all.slice(0, 4).map((level) => `${level.value}: ${level.relative_time.toFixed(2)}× in ${level.trials}`);
+  const shown = all.slice(0, 4).map((level) => `${level.value}: ${level.relative_time.toFixed(2)}x in ${level.trials}`);
   return mono(shown.join("   ") + (all.length > shown.length ? `   … ${all.length - shown.length} more` : ""));
 }
 

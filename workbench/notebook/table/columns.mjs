@@ -35,9 +35,9 @@ export function operations(value) {
   return String(value);
 }
 
-/** How many times faster: 1.70×; the sign says that it is a factor. */
+/** How many times faster: 1.70x; the sign says that it is a factor. */
 export function factor(value) {
-  return value === null || value === undefined ? EMPTY : `${value >= 100 ? value.toFixed(0) : value.toFixed(2)}×`;
+  return value === null || value === undefined ? EMPTY : `${value >= 100 ? value.toFixed(0) : value.toFixed(2)}x`;
 }
 
 /** @type {Column[]} */
