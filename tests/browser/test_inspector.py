@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import run_in_kernel
+from tests.browser.lab import run_in_kernel
 
 CELL = """
 from tests.notebook_samples import FakeSource, HOSTILE, TIR, profile_of, progress_of

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import run_in_kernel
+from tests.browser.lab import run_in_kernel
 
 CELL = """
 from tests.notebook_samples import profile_of, progress_of
@@ -47,7 +47,7 @@ def wait_for_kernel(page: Any, code: str, wanted: str) -> None:
 
 
 def cell(page: Any, row: int, column: str) -> Any:
-    return page.locator(f'.wb-table .ag-center-cols-container .ag-row[row-id="{row}"] .ag-cell[col-id="{column}"]')
+    return page.locator(f'.wb-table .ag-row[row-id="{row}"] .ag-cell[col-id="{column}"]')
 
 
 def box(page: Any, row: int) -> Any:
@@ -56,7 +56,7 @@ def box(page: Any, row: int) -> Any:
 
 def shown(page: Any, column: str) -> list[str]:
     """What a column shows from top to bottom."""
-    rows = page.locator(".wb-table .ag-center-cols-container .ag-row")
+    rows = page.locator(".wb-table .ag-row")
     texts = rows.evaluate_all(
         """(rows, column) => rows.map((row) => [Number(row.getAttribute('row-index')), row.querySelector(`[col-id="${column}"]`)?.textContent])""",
         column,
@@ -104,7 +104,7 @@ def test_sorting_puts_the_hottest_first_and_unknown_values_last(open_table: Open
 def test_the_box_of_the_heading_ticks_what_the_search_left(open_table: Open) -> None:
     page = open_table()
     page.get_by_label("Search all columns").fill("max_pool2d")
-    page.wait_for_function("() => document.querySelectorAll('.wb-table .ag-center-cols-container .ag-row').length === 3")
+    page.wait_for_function("() => document.querySelectorAll('.wb-table .ag-row').length === 3")
     page.locator(".wb-table .ag-header-select-all input").click()
     wait_for_kernel(page, "print(table.ticked)", "[3, 10, 17]")
     page.get_by_role("button", name="Untick all").click()
@@ -147,7 +147,7 @@ def test_what_is_saved_is_what_is_shown(open_table: Open, tmp_path: Path) -> Non
     page.locator(".wb-menu-list").get_by_label("Shape", exact=True).uncheck()
     page.keyboard.press("Escape")
     page.get_by_label("Search all columns").fill("dense")
-    page.wait_for_function("() => document.querySelectorAll('.wb-table .ag-center-cols-container .ag-row').length === 3")
+    page.wait_for_function("() => document.querySelectorAll('.wb-table .ag-row').length === 3")
     with page.expect_download() as waiting:
         page.get_by_role("button", name="CSV").click()
     waiting.value.save_as(tmp_path / "table.csv")

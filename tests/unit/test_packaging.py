@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
+import json
 import re
 import subprocess
 import sys
@@ -23,6 +24,8 @@ EXTRAS = {name: [Requirement(text) for text in texts] for name, texts in PROJECT
 RUN_TIME = [Requirement(text) for text in PROJECT["dependencies"]]
 PIN = re.compile(r"([a-z0-9-]+)==([0-9][0-9a-z.]*)")
 NOT_IN_LOCK = {"torch"}
+STATIC = "workbench/notebook/static"
+MOST_JAVASCRIPT_BYTES = 4_000_000
 HEAVY = ("tvm", "tvm_ffi", "ipywidgets", "anywidget", "plotly", "IPython", "pandas")
 
 
@@ -120,13 +123,53 @@ def test_starting_loads_neither_tvm_nor_widgets_nor_pandas(statement: str) -> No
     assert done.stdout.split() == []
 
 
-def test_the_wheel_holds_the_whole_package_and_nothing_else(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)], cwd=ROOT, capture_output=True, check=True)
+    (path,) = folder.glob("*.whl")
+    return zipfile.ZipFile(path)
+
+
+def test_the_wheel_holds_the_whole_package_with_its_bundles_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     sources = {str(path.relative_to(ROOT)) for path in committed_files() if path.is_relative_to(ROOT / "workbench")}
-    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)], cwd=ROOT, capture_output=True, check=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    assert held == sources
+    bundled = {name for name in sources if name.endswith((".mjs", ".css"))}
+    parts = {Path(name).stem for name in bundled if name.endswith(".mjs") and Path(name).stem == Path(name).parent.name}
+    static = {f"{STATIC}/{part}{suffix}" for part in parts for suffix in (".js", ".css")}
+    held = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert held == (sources - bundled) | static | {f"{STATIC}/LICENSES.txt"}
+    assert {"table", "inspector"} <= parts
     assert "workbench/py.typed" in held
+
+
+def test_the_wheels_javascript_is_small_and_its_licences_travel_with_it(wheel: zipfile.ZipFile) -> None:
+    sizes = {item.filename: item.file_size for item in wheel.infolist() if item.filename.endswith(".js")}
+    assert sum(sizes.values()) < MOST_JAVASCRIPT_BYTES, sizes
+    licences = wheel.read(f"{STATIC}/LICENSES.txt").decode()
+    assert "ag-grid-community" in licences
+    assert "@codemirror/view" in licences
+    assert licences.count("Permission is hereby granted") > 5
+
+
+def test_every_part_has_the_shared_look(wheel: zipfile.ZipFile) -> None:
+    sheets = [wheel.read(name).decode() for name in wheel.namelist() if name.endswith(".css")]
+    assert sheets
+    assert all("--wb-bg" in sheet for sheet in sheets)
+
+
+def test_npm_packages_are_pinned_with_their_digests_and_without_addresses() -> None:
+    text = (ROOT / "package-lock.json").read_text(encoding="utf-8")
+    packages = {name: values for name, values in json.loads(text)["packages"].items() if name}
+    assert all(values["version"] and values["integrity"].startswith("sha512-") for values in packages.values())
+    assert "resolved" not in text
+
+
+def test_npm_packages_are_exact_and_justified() -> None:
+    named = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))["devDependencies"]
+    locked = json.loads((ROOT / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    assert named == {name: locked[f"node_modules/{name}"]["version"] for name in named}
+    page = (ROOT / "docs/dependencies.md").read_text(encoding="utf-8")
+    assert [name for name in named if f"\n| `{name}` |" not in page] == []
 
 
 def test_no_committed_file_names_a_folder_of_one_machine() -> None:
