@@ -101,7 +101,7 @@ export default definePart("inspector", (part) => {
       show(element("div", { class: "wb-empty" }, tasks.size ? "Choose a task to see its schedules and code." : "This profile has no tasks."));
       return;
     }
-    const infos = await waitFor(catalogues, task.task, () => ask("views", { task: task.task }).then(({ views }) => views), mine);
+    const infos = await waitFor(catalogues, task.task, () => ask("views", { task: task.task }).then(({ views }) => views));
     if (mine !== turn) return;
     const all = tabsOf(infos);
     const view = part.model.get("view");
@@ -119,7 +119,8 @@ export default definePart("inspector", (part) => {
       showAbsent(switcher, because(info), () => catalogues.delete(task.task));
       return;
     }
-    const text = await getText({ task, trial, view: info.view, mine, switcher });
+    const question = { task: task.task, trial, view: info.view };
+    const text = await waitFor(texts, textKey(task.task, trial, info.view), () => ask("text", question), switcher);
     if (mine !== turn) return;
     if (text.unavailable) {
       showAbsent(switcher, because(text), () => texts.delete(textKey(task.task, trial, info.view)));
@@ -168,7 +169,7 @@ export default definePart("inspector", (part) => {
     }
     const key = JSON.stringify(["diff", task.task, other.trial, trial, info.view]);
     const question = { task: task.task, left: other.trial, right: trial, view: info.view };
-    const diff = await waitFor(texts, key, () => ask("diff", question).then((answer) => answer.diff), mine, bar);
+    const diff = await waitFor(texts, key, () => ask("diff", question).then((answer) => answer.diff), bar);
     if (mine !== turn) return;
     const same = diff.left_text === diff.right_text;
     const place = element("div", { class: "wb-editor wb-merge" });
@@ -209,12 +210,8 @@ export default definePart("inspector", (part) => {
     if (part.model.get("view") === "rerun") refresh();
   }
 
-  function getText({ task, trial, view, mine, switcher }) {
-    return waitFor(texts, textKey(task.task, trial, view), () => ask("text", { task: task.task, trial, view }), mine, switcher);
-  }
-
   /** A value that is kept; while it is on its way, the pane says so. */
-  async function waitFor(kept, key, question, mine, above = null) {
+  async function waitFor(kept, key, question, above = null) {
     if (kept.has(key)) return kept.get(key);
     const words = element("span", {}, "Asking the worker …");
     show(above, element("div", { class: "wb-empty", role: "status" }, words));

@@ -38,7 +38,7 @@ function makeTable(part, { rows, tasks, header }) {
   let focus = part.model.get("focus");
   let shown = "all";
 
-  const toolbar = makeToolbar(part, columns, {
+  const toolbar = makeToolbar(columns, {
     search: (text) => grid.setGridOption("quickFilterText", text),
     show(which) {
       shown = which;

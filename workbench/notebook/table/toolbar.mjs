@@ -2,6 +2,8 @@
 
 import { element } from "../part.mjs";
 
+const LIST_WIDTH = 300;
+
 export const SHOWN = {
   all: "All rows",
   ticked: "Ticked rows",
@@ -10,11 +12,10 @@ export const SHOWN = {
 };
 
 /**
- * @param {import("../part.mjs").Part} part
  * @param {import("./columns.mjs").Column[]} columns
  * @param {Record<string, (...values: any[]) => void>} act  search, show, column, tickShare, untick, copy, csv, json
  */
-export function makeToolbar(part, columns, act) {
+export function makeToolbar(columns, act) {
   const search = element("input", {
     class: "wb-input wb-search",
     type: "search",
@@ -48,7 +49,7 @@ export function makeToolbar(part, columns, act) {
     button("JSON", "Save what is shown as JSON", act.json),
   );
   const bar = element("div", { class: "wb-bar", role: "toolbar", "aria-label": "Table" },
-    search, show, makeColumnMenu(part, columns, act.column),
+    search, show, makeColumnMenu(columns, act.column),
     tick, button("Untick all", "Untick every row", act.untick),
     element("span", { class: "wb-grow" }), take,
   );
@@ -59,25 +60,21 @@ function button(words, about, onclick) {
   return element("button", { class: "wb-button", type: "button", title: about, onclick }, words);
 }
 
-/** A button that opens a list of boxes, one a column; Escape or a click elsewhere closes it. */
-function makeColumnMenu(part, columns, choose) {
-  const list = element("div", { class: "wb-menu-list", role: "group", "aria-label": "Columns to show", hidden: true });
+/** A button that opens a list of boxes, one a column, above everything else; Escape or a click elsewhere closes it. */
+function makeColumnMenu(columns, choose) {
+  const list = element("div", { class: "wb-menu-list", role: "group", "aria-label": "Columns to show", popover: "auto" });
   const open = element("button", { class: "wb-button", type: "button", "aria-expanded": "false", title: "Choose the columns" }, "Columns ▾");
-  const set = (shown) => {
-    list.hidden = !shown;
-    open.setAttribute("aria-expanded", String(shown));
-  };
-  open.addEventListener("click", () => set(list.hidden));
+  open.popoverTargetElement = list;
+  list.addEventListener("beforetoggle", ({ newState }) => {
+    open.setAttribute("aria-expanded", String(newState === "open"));
+    const { left, bottom } = open.getBoundingClientRect();
+    list.style.left = `${Math.max(4, Math.min(left, innerWidth - LIST_WIDTH - 8))}px`;
+    list.style.top = `${bottom + 4}px`;
+    list.style.maxHeight = `${Math.max(140, innerHeight - bottom - 16)}px`;
+  });
   for (const column of columns) {
     const box = element("input", { type: "checkbox", checked: !column.hidden, onchange: () => choose(column.id, box.checked) });
     list.append(element("label", { title: column.about }, box, column.title));
   }
-  const menu = element("span", { class: "wb-menu" }, open, list);
-  menu.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || list.hidden) return;
-    set(false);
-    open.focus();
-  });
-  document.addEventListener("pointerdown", (event) => menu.contains(event.target) || set(false), { signal: part.signal });
-  return menu;
+  return element("span", {}, open, list);
 }
