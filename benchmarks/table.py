@@ -65,6 +65,12 @@ The same search with and without the records of other kernels on the same target
 trials, without divided by with: above 1 the records helped.
 """
 
+_NOTEBOOK = """
+## In the notebook
+What a user waits for in JupyterLab with Chromium, without a screen or a GPU: from the command until the browser has drawn the answer, in fresh pages
+and kernels.
+"""
+
 
 def main() -> None:
     """Write the page."""
@@ -74,6 +80,7 @@ def main() -> None:
         *_profiling(_read("profiling")),
         *_growth(_read("growth")),
         *(text for name, section in _SEARCH.items() if (RESULTS / f"{name}.json").exists() for text in section(_read(name))),
+        *_notebook(sorted(RESULTS.glob("ui_*.json"))),
     ]
     PAGE.write_text("\n".join(sections), encoding="utf-8")
 
@@ -228,6 +235,20 @@ def _transfer(values: dict[str, Any]) -> Iterable[str]:
     rows = [(run["task"], str(run["seed"]), *(f"{value:.2f}" for value in run["gain"])) for run in figures["runs"]]
     means = ", ".join(f"{value:.2f} after {count}" for value, count in zip(figures["geometric_mean"], figures["after"], strict=True))
     return _TRANSFER, _table(header, rows), f"\nGeometric means: {means} trials.\n", _origin(values)
+
+
+def _notebook(paths: Sequence[Path]) -> Iterable[str]:
+    """One table of all parts; each wrote lines of what was waited for, how long (ms), and what is promised (ms)."""
+    if not paths:
+        return ()
+    header = ("what", "measured (ms)", "promised (ms)")
+    found = [_read(path.stem) for path in paths]
+    rows = [
+        (line["what"], _spread(line["ms"], digits=0), "" if line["promised_ms"] is None else f"< {line['promised_ms']:,.0f}")
+        for values in found
+        for line in values["figures"]["lines"]
+    ]
+    return _NOTEBOOK, _table(header, rows), *(_origin(values) for values in found)
 
 
 def _milliseconds(values: dict[str, float]) -> str:
