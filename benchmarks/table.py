@@ -65,8 +65,8 @@ The same search with and without the records of other kernels on the same target
 trials, without divided by with: above 1 the records helped.
 """
 
-_NOTEBOOK = """
-## In the notebook
+_UI_TABLE = """
+## The table in the notebook
 What a user waits for in JupyterLab with Chromium, without a screen or a GPU: from the command until the browser has drawn the answer, in fresh pages
 and kernels.
 """
@@ -80,7 +80,6 @@ def main() -> None:
         *_profiling(_read("profiling")),
         *_growth(_read("growth")),
         *(text for name, section in _SEARCH.items() if (RESULTS / f"{name}.json").exists() for text in section(_read(name))),
-        *_notebook(sorted(RESULTS.glob("ui_*.json"))),
     ]
     PAGE.write_text("\n".join(sections), encoding="utf-8")
 
@@ -237,18 +236,12 @@ def _transfer(values: dict[str, Any]) -> Iterable[str]:
     return _TRANSFER, _table(header, rows), f"\nGeometric means: {means} trials.\n", _origin(values)
 
 
-def _notebook(paths: Sequence[Path]) -> Iterable[str]:
-    """One table of all parts; each wrote lines of what was waited for, how long (ms), and what is promised (ms)."""
-    if not paths:
-        return ()
-    header = ("what", "measured (ms)", "promised (ms)")
-    found = [_read(path.stem) for path in paths]
+def _ui_table(values: dict[str, Any]) -> Iterable[str]:
     rows = [
         (line["what"], _spread(line["ms"], digits=0), "" if line["promised_ms"] is None else f"< {line['promised_ms']:,.0f}")
-        for values in found
         for line in values["figures"]["lines"]
     ]
-    return _NOTEBOOK, _table(header, rows), *(_origin(values) for values in found)
+    return _UI_TABLE, _table(("what", "measured (ms)", "promised (ms)"), rows), _origin(values)
 
 
 def _milliseconds(values: dict[str, float]) -> str:
@@ -277,6 +270,7 @@ _SEARCH: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "selective": _selective,
     "many_trials": _many_trials,
     "transfer": _transfer,
+    "ui_table": _ui_table,
 }
 
 if __name__ == "__main__":
