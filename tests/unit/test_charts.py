@@ -31,7 +31,9 @@ def many(count: int, *, seed: int = 1) -> TrialColumns:
         failed = index % 7 == 3
         status = FAILURES[index % len(FAILURES)] if failed else OK
         points.append(
-            point(index + 1, None if failed else times[index], task=task, number=index // 3, status=status, origin="baseline" if index < 3 else "search")
+            point(
+                index + 1, None if failed else times[index], task=task, number=index // 3, status=status, origin="baseline" if index < 3 else "search"
+            )
         )
     return columns_of(points)
 
@@ -120,11 +122,15 @@ def test_no_best_and_no_class_of_failure_is_lost_among_a_hundred_thousand_trials
     assert small.measured.y.min() == data.measured.y.min()
     assert small.failures.keys() == data.failures.keys() == set(FAILURES)
     for line in data.best:
-        assert line.y[-1] == pytest.approx(np.nanmin((columns.column("time_us"))[columns.column("task") == line.task]) / columns.courses[line.task].reference_us)
+        assert line.y[-1] == pytest.approx(
+            np.nanmin((columns.column("time_us"))[columns.column("task") == line.task]) / columns.courses[line.task].reference_us
+        )
 
 
 def test_all_tasks_are_shown_in_relation_to_their_own_untuned_kernels() -> None:
-    columns = columns_of([point(1, 100.0), point(2, 50.0), point(3, 10.0, task="dense", number=0, origin="baseline"), point(4, 20.0, task="dense", number=1)])
+    columns = columns_of(
+        [point(1, 100.0), point(2, 50.0), point(3, 10.0, task="dense", number=0, origin="baseline"), point(4, 20.0, task="dense", number=1)]
+    )
     data = latency(columns, None)
     assert data.measured.y.tolist() == [1.0, 0.5, 1.0, 2.0]
     assert data.measured.x.tolist() == [1.0, 2.0, 3.0, 4.0]

@@ -57,7 +57,23 @@ class FakeFeed:
         if found is None:
             return None
         return Trial(
-            task, number, found.status, "", "f", found.origin, "here", (1.5,), 1, 0.0, 0.0, 0.0, None, 1.5, 0.0, ("tile 1 4", HOSTILE), MeasureOptions()
+            task,
+            number,
+            found.status,
+            "",
+            "f",
+            found.origin,
+            "here",
+            (1.5,),
+            1,
+            0.0,
+            0.0,
+            0.0,
+            None,
+            1.5,
+            0.0,
+            ("tile 1 4", HOSTILE),
+            MeasureOptions(),
         )
 
     def add(self, count: int, task: str = "", **changes: Any) -> None:

@@ -15,8 +15,10 @@ from typing import Any, Self
 import ml_dtypes
 import numpy as np
 
+from workbench import __version__
 from workbench.api.inspecting import Inspector
 from workbench.api.profile import SessionProfile
+from workbench.api.report import winner_texts, write_report
 from workbench.api.search import Search
 from workbench.api.tune_request import make_request
 from workbench.api.winner import trial_number, winner
@@ -240,6 +242,20 @@ class Session:
         if path.parent != self.directory.artifacts or self.directory.artifacts.is_symlink() or path.is_symlink() or not path.is_file():
             raise SessionError(f"The worker wrote no library in {plain(str(self.directory.artifacts), 120)}.", "Try again.")
         return path
+
+    def report(self, path: str | Path = "report.html", *, sources: bool = True) -> Path:
+        """Write one self-contained page about the session: before and after, curves, verdicts, sources, environment; returns its path.
+
+        Args:
+            path: The file; one that is there is replaced.
+            sources: False leaves out the sources of the winners, which a worker has to make.
+
+        Raises:
+            SessionError: The session has no profile yet, or is damaged.
+            EnvironmentFault: The file cannot be written.
+        """
+        texts = winner_texts(self.directory, lambda task, view, trial: self.inspect(task, view, trial=trial)) if sources else []
+        return write_report(self.directory, Path(path), version=__version__, texts=texts)
 
     def _trial_of(self, task: str, trial: int | None) -> int:
         """The number of a trial; the winner's if none is given."""

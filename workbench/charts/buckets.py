@@ -45,7 +45,7 @@ def in_view(x: Floats, y: Floats, most: int, view: View | None) -> Integers:
     """
     if view is None:
         return extremes(y, most)
-    first, last = np.searchsorted(x, [view[0], view[1]], side="left") + [0, 1]
+    first, last = int(np.searchsorted(x, view[0])), int(np.searchsorted(x, view[1])) + 1
     last = min(max(last, first), len(x))
     around = max(most // _SHARE_OUTSIDE, 3)
     parts = [

@@ -113,12 +113,21 @@ def forecast_traces(data: Forecast, speed: Pace) -> list[dict[str, Any]]:
     """The two traces of `forecast_figure`, which are drawn anew: they are short."""
     steps = _steps(data.elapsed_s, data.model_us / 1e3, data.end_s)
     line = {"type": "scatter", "mode": "lines", "name": "forecast of the model", "line": {"shape": "hv", "width": 2, "color": GREEN}, **steps}
-    bars = {"type": "bar", "name": "trials a second", "yaxis": "y2", "x": speed.elapsed_s, "y": speed.per_s, "marker": {"color": BLUE, "opacity": 0.7}}
+    bars = {
+        "type": "bar",
+        "name": "trials a second",
+        "yaxis": "y2",
+        "x": speed.elapsed_s,
+        "y": speed.per_s,
+        "marker": {"color": BLUE, "opacity": 0.7},
+    }
     return [line, bars]
 
 
 def _mark_baseline(layout: Figure, value: float, text: str, *, log: bool = True) -> None:
-    layout["shapes"].append({"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value, "line": {"dash": "dash", "width": 1.5, "color": GREY}})
+    layout["shapes"].append(
+        {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value, "line": {"dash": "dash", "width": 1.5, "color": GREY}}
+    )
     place = {"xref": "paper", "x": 1, "xanchor": "right", "y": math.log10(value) if log else value, "yanchor": "bottom"}
     layout["annotations"].append({"text": text, "showarrow": False, "font": {"color": GREY, "size": 11}, **place})
 

@@ -20,7 +20,7 @@ from workbench.escaping import plain
 from workbench.session import DATABASE, SESSION_FILES
 
 _STDOUT = "-"
-_DESTINATIONS = ("--json", "--csv", "--export")
+_DESTINATIONS = ("--json", "--csv", "--export", "--output")
 
 
 def check_destinations(options: argparse.Namespace) -> None:

@@ -41,4 +41,4 @@ def _median(times: list[Any]) -> float:
 
 def _is_number(value: Any) -> bool:
     """True for a finite number, which a truth value is not."""
-    return type(value) is float and math.isfinite(value) or type(value) is int and abs(value) < 2**63
+    return (type(value) is float and math.isfinite(value)) or (type(value) is int and abs(value) < 2**63)
