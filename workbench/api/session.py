@@ -17,6 +17,7 @@ import numpy as np
 
 from workbench import __version__
 from workbench.api.inspecting import Inspector
+from workbench.api.library import library_databases
 from workbench.api.profile import SessionProfile
 from workbench.api.report import winner_texts, write_report
 from workbench.api.search import Search
@@ -25,6 +26,7 @@ from workbench.api.winner import trial_number, winner
 from workbench.errors import InputError, SelectionError, SessionError
 from workbench.escaping import plain
 from workbench.kernel import OnEvent, WorkerProcess
+from workbench.library import Library
 from workbench.models import check_trust
 from workbench.records.knob import KnobEffects
 from workbench.records.peaks import Peaks
@@ -137,6 +139,7 @@ class Session:
         measure: MeasureOptions | None = None,
         builders: int | None = None,
         transfer: str | Path | Iterable[str | Path] = (),
+        library: bool = True,
     ) -> Search:
         """Search schedules for the selected tasks, in the worker; returns at once.
 
@@ -156,6 +159,7 @@ class Session:
             measure: How to measure.
             builders: Processes that build; None takes one for each physical core.
             transfer: Session directories or MetaSchedule databases of the same target, whose schedules are tried first.
+            library: Try what the record library has of the same kernels on the same target, too; it is measured as any candidate.
 
         Raises:
             SelectionError: Nothing is selected.
@@ -176,6 +180,9 @@ class Session:
             builders=builders,
             transfer=transfer,
         )
+        if library:
+            places = library_databases(self.directory, Library(), {item.task for item in request.tasks})
+            request = replace(request, transfer=(*request.transfer, *map(str, places)))
         self._prepare_worker()
         return Search(self.directory, self._worker, request, self._worker.begin("tune", request.to_dict()))
 

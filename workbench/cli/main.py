@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Sequence
 
 import workbench
-from workbench.cli import demo, doctor, models, profile, report, select, tasks, tune
+from workbench.cli import compare, demo, doctor, export, import_session, library, models, profile, report, select, tasks, tune
 from workbench.cli.arguments import Parser
 from workbench.cli.output import check_destinations, discard
 from workbench.errors import EnvironmentFault, InputError, InternalError, Interrupted, WorkbenchError
@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     # Parsers of their own: a parent's options are the same objects in every child, and `set_defaults` above changes them.
     shared = _shared_options()
-    for module in (doctor, models, profile, tasks, select, tune, report, demo):
+    for module in (doctor, models, profile, tasks, select, tune, report, export, import_session, library, compare, demo):
         module.add_command(commands, shared)
     return parser
 
