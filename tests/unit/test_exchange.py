@@ -135,8 +135,7 @@ def forged(
     with zipfile.ZipFile(packed) as source:
         members = {name: source.read(name) for name in source.namelist() if name != drop}
         contents = json.loads(members.pop(CONTENTS))
-    for name, data in (files or {}).items():
-        members[name] = data
+    members |= files or {}
     if entry is not None:
         members.pop(entry.filename, None)
     if told:

@@ -14,6 +14,7 @@ from workbench.api import open as open_session
 from workbench.api.library import library_databases, library_winners
 from workbench.cli.main import main
 from workbench.errors import SessionError
+from workbench.kernel import WorkerProcess
 from workbench.library import Library, Winner, collect, library_place
 from workbench.records.target import TargetSpec
 from workbench.records.trial import OK, Trial
@@ -92,7 +93,7 @@ def test_a_search_gets_the_winners_as_candidates_unless_it_is_told_not_to(tmp_pa
     directory = tune(sessions.write(tmp_path / "a", sessions.profile(["conv2d", "dense"])), gains={"conv2d": 2.0})
     collect(directory, library)
     with open_session(directory.path) as session:
-        monkeypatch.setattr(session._worker, "begin", lambda kind, arguments: None)
+        monkeypatch.setattr(WorkerProcess, "begin", lambda worker, kind, arguments: None)
         selection = session.stored_profile().select(share=1.0)
         assert len(session.tune(selection).request.transfer) == 1
         assert session.tune(selection, library=False).request.transfer == ()
@@ -133,7 +134,7 @@ def test_a_damaged_library_says_which_file_and_what_to_do(tmp_path: Path, sessio
     collect(directory, library)
     (path,) = library.place.glob("*/*/winners.json")
     path.write_text(text)
-    with pytest.raises(SessionError, match="winners.json is damaged"):
+    with pytest.raises(SessionError, match=r"winners\.json is damaged"):
         library.all()
     with pytest.raises(SessionError, match="--no-library"):
         library_winners(directory, library)

@@ -44,7 +44,7 @@ def test_kernels_are_matched_by_structure_and_those_of_one_session_alone_are_kep
 
 def test_a_kernel_that_another_tvm_hashes_otherwise_is_matched_by_name_and_shapes(sessions: Any) -> None:
     second = side(sessions, ["conv2d"])
-    pair = side_by_side(side(sessions, ["conv2d"]), replace(second, hashes={task: "other" for task in second.hashes}))
+    pair = side_by_side(side(sessions, ["conv2d"]), replace(second, hashes=dict.fromkeys(second.hashes, "other")))
     assert [kernel.found for kernel in pair.kernels] == ["both"]
 
 
