@@ -10,80 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.monitor_samples import HOSTILE, FakeFeed
 from tests.unit.chart_points import point
 from workbench.errors import EnvironmentFault, InputError, SelectionError, SessionError
-from workbench.notebook.monitor.feed import IDLE, MOST_AT_ONCE, PAUSED, SEARCHING, Standing, StoreFeed
+from workbench.notebook.monitor.feed import IDLE, PAUSED, SEARCHING, StoreFeed
 from workbench.notebook.monitor.packing import Message, message
 from workbench.notebook.monitor.plotly_asset import plotly_gzip
 from workbench.notebook.monitor.steering import Request, StoreSteering, read_request
 from workbench.notebook.monitor.stream import MOST_APPENDED, Stream
-from workbench.records.profile import Profile
-from workbench.records.trial import BUILD_ERROR, OK, MeasureOptions, Trial
-from workbench.records.trial_point import TrialPoint
-from workbench.records.tuning import FINISHED, SearchBudget, TaskProgress, TuneRequest
+from workbench.records.trial import BUILD_ERROR, OK, Trial
+from workbench.records.tuning import FINISHED, TaskProgress
 from workbench.selection import select
 from workbench.session import SessionDirectory
 
 HANG_S = 20.0
-HOSTILE = "<img src=x onerror=alert(1)>"
-
-
-class FakeFeed:
-    """A session of plain records."""
-
-    def __init__(self, profile: Profile) -> None:
-        self._profile = profile
-        self.points: list[TrialPoint] = []
-        self.tasks: tuple[TaskProgress, ...] = ()
-        self.state = SEARCHING
-        self.fault: Exception | None = None
-        selection = select(profile, share=1.0)
-        self.request = TuneRequest(selection.tasks, SearchBudget(per_task=64))
-        self.selection = selection
-
-    def profile(self) -> Profile:
-        return self._profile
-
-    def since(self, cursor: int) -> list[TrialPoint]:
-        if self.fault is not None:
-            raise self.fault
-        return [item for item in self.points if item.cursor > cursor][:MOST_AT_ONCE]
-
-    def standing(self) -> Standing:
-        return Standing(self.state, "measuring", self.tasks, self.selection, self.request, 1000.0)
-
-    def trial(self, task: str, number: int) -> Trial | None:
-        found = next((item for item in self.points if (item.task, item.number) == (task, number)), None)
-        if found is None:
-            return None
-        return Trial(
-            task,
-            number,
-            found.status,
-            "",
-            "f",
-            found.origin,
-            "here",
-            (1.5,),
-            1,
-            0.0,
-            0.0,
-            0.0,
-            None,
-            1.5,
-            0.0,
-            ("tile 1 4", HOSTILE),
-            MeasureOptions(),
-        )
-
-    def add(self, count: int, task: str = "", **changes: Any) -> None:
-        """More trials of a task, each faster than the one before."""
-        task = task or self._profile.tasks[0].task
-        for _ in range(count):
-            number = sum(item.task == task for item in self.points)
-            cursor = len(self.points) + 1
-            values = {"task": task, "number": number, "origin": "baseline" if number == 0 else "search"} | changes
-            self.points.append(point(cursor, 1000.0 / (1 + number), **values))
 
 
 @pytest.fixture

@@ -2,6 +2,9 @@
 
 from workbench.notebook.inspector.inspector import Inspector
 from workbench.notebook.inspector.source import InspectorSource
+from workbench.notebook.monitor.feed import StoreFeed
+from workbench.notebook.monitor.monitor import TuningMonitor
+from workbench.notebook.monitor.steering import StoreSteering
 from workbench.notebook.table.table import ProfileTable
 
-__all__ = ["Inspector", "InspectorSource", "ProfileTable"]
+__all__ = ["Inspector", "InspectorSource", "ProfileTable", "StoreFeed", "StoreSteering", "TuningMonitor"]
