@@ -51,13 +51,6 @@ def next_of(stream: Stream) -> Message:
 # the stream
 
 
-def test_nothing_is_told_before_a_view_opens(feed: FakeFeed) -> None:
-    feed.add(3)
-    stream = Stream(feed)
-    stream.read()
-    assert stream.update() is None
-
-
 def test_a_view_gets_a_snapshot_and_then_what_is_new_with_the_place_where_it_begins(feed: FakeFeed) -> None:
     feed.add(5)
     stream, told = opened(feed)

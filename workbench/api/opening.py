@@ -17,6 +17,7 @@ import cloudpickle
 from workbench.api.session import Session
 from workbench.errors import InputError, ModelError, SessionError, TargetError
 from workbench.escaping import file_stem, plain
+from workbench.exchange import unpack_session
 from workbench.machine import cpu_facts, cuda_facts
 from workbench.models import is_bundled, resolve_model
 from workbench.records.request import MOST_THREADS, ModelSource, ProfileRequest
@@ -84,6 +85,20 @@ def open(  # noqa: A001 - workbench.open reads well
     opened = Session(directory, request, content=content)
     _opened[path.absolute()] = opened
     return opened
+
+
+def import_session(path: str | Path, session: str | Path | None = None) -> Session:
+    """Make a session of an archive that `Session.export` or ``workbench export --archive`` wrote, and open it.
+
+    Args:
+        path: The archive; it may be a stranger's.
+        session: The new directory; None takes ``workbench-sessions/<model>-<target>``.
+
+    Raises:
+        InputError: It is no archive of a session, is damaged, or wants more than a session may.
+        SessionError: The directory is in use.
+    """
+    return open(unpack_session(Path(path), None if session is None else Path(session)).path)
 
 
 def _place_name(source: ModelSource) -> str:

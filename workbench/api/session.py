@@ -17,6 +17,7 @@ import numpy as np
 
 from workbench import __version__
 from workbench.api.inspecting import Inspector
+from workbench.api.exporting import export_parts
 from workbench.api.library import library_databases
 from workbench.api.profile import SessionProfile
 from workbench.api.report import winner_texts, write_report
@@ -263,6 +264,29 @@ class Session:
         """
         texts = winner_texts(self.directory, lambda task, view, trial: self.inspect(task, view, trial=trial)) if sources else []
         return write_report(self.directory, Path(path), version=__version__, texts=texts)
+
+    def export(
+        self,
+        *,
+        trials: str | Path | None = None,
+        records: str | Path | None = None,
+        selection: str | Path | None = None,
+        archive: str | Path | None = None,
+    ) -> dict[str, dict[str, Any]]:
+        """Write what a path is given for; returns what each file holds.
+
+        Args:
+            trials: All trials as CSV, or as Parquet for a name that ends in ``.parquet``.
+            records: A folder for a MetaSchedule database that stock TVM loads.
+            selection: The selection.
+            archive: The whole session, for `workbench.import_session`.
+
+        Raises:
+            SessionError: The session does not hold that.
+            EnvironmentFault: A file cannot be written.
+        """
+        given = {"trials": trials, "records": records, "selection": selection, "archive": archive}
+        return export_parts(self.directory, **{name: None if path is None else Path(path) for name, path in given.items()})
 
     def _trial_of(self, task: str, trial: int | None) -> int:
         """The number of a trial; the winner's if none is given."""

@@ -8,16 +8,14 @@ from typing import Any
 
 from rich.text import Text
 
-import workbench
-from workbench.cli.output import note, show, write_text
+from workbench.api.exporting import export_parts, selection_text, trials_text
+from workbench.cli.output import show, write_text
 from workbench.cli.sessions import find_session, profile_of
-from workbench.errors import InputError, SelectionError
+from workbench.errors import InputError
 from workbench.escaping import plain
-from workbench.exchange import export_records, pack_session, trials_csv, trials_parquet
-from workbench.selection import write_selection
-from workbench.session import SessionDirectory
 
-_PARQUET = ".parquet"
+_STDOUT = "-"
+_TEXTS = {"trials": trials_text, "selection": selection_text}
 
 
 def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -25,55 +23,28 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser = commands.add_parser("export", parents=[shared], help="trials, records, selection, or the whole session, for others")
     parser.add_argument("--trials", metavar="FILE", help="all trials as CSV, or as Parquet for FILE.parquet; - writes CSV to standard output")
     parser.add_argument("--records", metavar="DIR", help="the records as a MetaSchedule database that stock TVM loads")
-    parser.add_argument("--selection", metavar="FILE", help="the selection, as `workbench select --export` writes it")
+    parser.add_argument("--selection", metavar="FILE", help="the selection, as `workbench select --export` writes it; - as above")
     parser.add_argument("--archive", metavar="FILE", help="the whole session in one file, for `workbench import`")
     parser.set_defaults(run=_run, destinations=("--trials", "--selection", "--archive"))
 
 
 def _run(options: argparse.Namespace) -> int:
-    wanted = {name: getattr(options, name) for name in _EXPORTERS if getattr(options, name) is not None}
+    wanted = {name: getattr(options, name) for name in ("trials", "records", "selection", "archive") if getattr(options, name) is not None}
     if not wanted:
         raise InputError("Nothing to export was named.", "Give --trials FILE, --records DIR, --selection FILE or --archive FILE.")
+    if _STDOUT in (wanted.get("archive"), wanted.get("records")):
+        raise InputError("Archives and records are no text for standard output.", "Give a place to them.")
     directory = find_session(options.session, quiet=options.quiet)
     profile_of(directory)
-    done = {name: _EXPORTERS[name](directory, place) for name, place in wanted.items()}
-    for name, (_, words) in done.items():
-        note(f"{name}: {words}", quiet=options.quiet)
-    values = {name: figures for name, (figures, _) in done.items()}
-    lines = [Text(plain(place, 200)) for place in wanted.values() if place != "-"]
-    show(list(lines), values=values, json_to=options.json)
+    printed = [name for name, place in wanted.items() if place == _STDOUT]
+    for name in printed:
+        write_text(_TEXTS[name](directory)[0], wanted.pop(name), option=f"--{name}")
+    places = {name: Path(wanted[name]) if name in wanted else None for name in ("trials", "records", "selection", "archive")}
+    done = export_parts(directory, **places)
+    lines = (
+        []
+        if printed
+        else [Text(plain(f"{name}: " + ", ".join(f"{key} {value}" for key, value in figures.items()), 200)) for name, figures in done.items()]
+    )
+    show(list(lines), values=done, json_to=options.json)
     return 0
-
-
-def _trials(directory: SessionDirectory, place: str) -> tuple[dict[str, Any], str]:
-    with directory.store() as store:
-        trials = [stored.trial for stored in store.trials.all()]
-        names = {task.task: task.name for task in store.trials.progress()}
-    if place.endswith(_PARQUET):
-        trials_parquet(trials, names, Path(place))
-    else:
-        write_text(trials_csv(trials, names), place, option="--trials")
-    return {"file": place, "trials": len(trials)}, f"{len(trials):,} trials"
-
-
-def _records(directory: SessionDirectory, place: str) -> tuple[dict[str, Any], str]:
-    count = export_records(directory, Path(place))
-    return {"folder": place, "records": count}, f"{count:,} records; load with JSONDatabase(work_dir=...)"
-
-
-def _selection(directory: SessionDirectory, place: str) -> tuple[dict[str, Any], str]:
-    with directory.store() as store:
-        selection = store.selection()
-    if selection is None or not selection.tasks:
-        raise SelectionError("Nothing is selected.", "Select something first: workbench select --share 0.8.")
-    write_text(write_selection(selection), place, option="--selection")
-    return {"file": place, "tasks": len(selection.tasks)}, f"{len(selection.tasks)} tasks"
-
-
-def _archive(directory: SessionDirectory, place: str) -> tuple[dict[str, Any], str]:
-    contents = pack_session(directory, Path(place), version=workbench.__version__)
-    size = Path(place).stat().st_size
-    return {"file": place, "files": len(contents.files), "bytes": size}, f"{len(contents.files)} files, {size / 1e6:,.1f} MB"
-
-
-_EXPORTERS = {"trials": _trials, "records": _records, "selection": _selection, "archive": _archive}

@@ -5,6 +5,13 @@ import { extendSteps, extensions, growable, unpack } from "./arrays.mjs";
 const CONFIG = { displaylogo: false, responsive: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
 const RESIZE_MS = 80;
 
+/** Without WebGL the points are drawn as SVG: slower, but there. */
+let webgl = null;
+function drawable(traces) {
+  webgl ??= document.createElement("canvas").getContext("webgl") !== null;
+  return webgl ? traces : traces.map((trace) => (trace.type === "scattergl" ? { ...trace, type: "scatter" } : trace));
+}
+
 /**
  * @param {import("../part.mjs").Part} part
  * @param {any} Plotly
@@ -20,7 +27,7 @@ export function makeChart(part, Plotly, { label, onHover, onClick, onView }) {
   async function show(figure, buffers, key) {
     const { data, layout } = unpack(figure, buffers);
     const full = { ...layout, template, autosize: true, uirevision: key, datarevision: performance.now() };
-    await Plotly.react(host, growable(data), full, CONFIG);
+    await Plotly.react(host, drawable(growable(data)), full, CONFIG);
     revision = key;
     if (!shown) listen();
     shown = true;

@@ -110,7 +110,7 @@ class TuningMonitor(Part):
             self._read()
             while not self._inbox.empty():
                 self._guarded(self._inbox.get())
-            if self._is_open and (update := self._stream.update()) is not None:
+            if self._is_open and self._stream.standing is not None and (update := self._stream.update()) is not None:
                 self._post(update)
 
     def _run(self) -> None:
@@ -156,9 +156,8 @@ class TuningMonitor(Part):
         self._send_snapshot()
 
     def _send_snapshot(self) -> None:
-        if self._stream.standing is None:
-            raise WorkbenchError("The session could not be read yet.", "The monitor goes on trying.")
-        self._post(self._stream.snapshot())
+        if self._stream.standing is not None:  # else it was told why not, and the first snapshot comes when the session can be read
+            self._post(self._stream.snapshot())
 
     def _send_plotly(self) -> None:
         self.post("plotly", buffers=[plotly_gzip()])

@@ -140,10 +140,10 @@ class Stream:
         )
 
     def update(self) -> Message | None:
-        """What is new since the last message; a snapshot if that is not only more points, None if there is nothing."""
+        """What is new since the last message; a snapshot if that is not only more points, or is the first; None if there is nothing."""
         sent = self._sent
         if sent is None:
-            return None
+            return self.snapshot()
         profile, standing = self._known()
         new = self._latency(sent.end)
         end = len(self._columns)
