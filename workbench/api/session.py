@@ -16,8 +16,8 @@ import ml_dtypes
 import numpy as np
 
 from workbench import __version__
-from workbench.api.inspecting import Inspector
 from workbench.api.exporting import export_parts
+from workbench.api.inspecting import Inspector
 from workbench.api.library import library_databases
 from workbench.api.profile import SessionProfile
 from workbench.api.report import winner_texts, write_report

@@ -5,6 +5,7 @@ plotly itself is not imported: a figure is data, and its own classes would only 
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -70,7 +71,7 @@ def latency_figure(data: Latency, *, classes: Iterable[str], names: Mapping[int,
 
 
 def latency_increment(data: Latency, *, classes: Iterable[str]) -> dict[int, dict[str, Any]]:
-    """What new trials append to the traces of `latency_figure`, by the place of the trace; the best lines are in `best_lines`."""
+    """What new trials append to the traces of `latency_figure`, by the place of the trace; the best lines are told apart."""
     rows = tuple(name for name in FAILURE_MARKS if name in set(classes))
     added: dict[int, dict[str, Any]] = {}
     if len(data.measured):
@@ -84,12 +85,6 @@ def latency_increment(data: Latency, *, classes: Iterable[str]) -> dict[int, dic
         if found is not None and len(found):
             added[2 + place] = {"x": found.x, "y": np.full(len(found), float(place))}
     return added
-
-
-def best_lines(data: Latency, *, classes: Iterable[str]) -> dict[int, dict[str, Floats]]:
-    """The best lines as they are now, by the place of their traces in `latency_figure`."""
-    first = 2 + len(set(classes) & set(FAILURE_MARKS))
-    return {first + place: _steps(line.x, line.y, line.end) for place, line in enumerate(data.best)}
 
 
 def forecast_figure(data: Forecast, speed: Pace) -> Figure:
@@ -146,7 +141,8 @@ def _failures(name: str, points: Points | None, place: int) -> dict[str, Any]:
 def _best_line(line: BestLine, names: Mapping[int, str], *, relative: bool) -> dict[str, Any]:
     colour, name = (task_colour(line.task), names.get(line.task, "?")) if relative else (VERMILION, "best so far")
     style = {"shape": "hv", "width": 2, "color": colour}
-    return {"type": "scatter", "mode": "lines", "name": name, "line": style, "hoverinfo": "skip", **_steps(line.x, line.y, line.end)}
+    shown = html.escape(name, quote=False)  # plotly takes names for a little HTML
+    return {"type": "scatter", "mode": "lines", "name": shown, "line": style, "hoverinfo": "skip", **_steps(line.x, line.y, line.end)}
 
 
 def _steps(x: Floats, y: Floats, end: float) -> dict[str, Floats]:
