@@ -10,13 +10,13 @@ import plotly.graph_objects as go
 import pytest
 
 from tests.unit.chart_points import columns_of, point
+from workbench.analysis.forecast import model_forecast_us
 from workbench.charts.buckets import extremes, in_view, occupied
 from workbench.charts.columns import TrialColumns
 from workbench.charts.figures import forecast_figure, latency_figure, latency_increment
 from workbench.charts.forecast import forecast, pace
 from workbench.charts.latency import Latency, latency, reduced
 from workbench.charts.palette import FAILURE_MARKS, template
-from workbench.cli.tune_figures import model_forecast_us
 from workbench.records.trial import BUILD_ERROR, FAILURES, OK, RUN_TIMEOUT, UNMEASURED, WRONG_RESULT
 from workbench.records.tuning import TaskProgress
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from workbench.analysis.forecast import saved_us
+from workbench.analysis.forecast import TunedPart, forecast_us
 from workbench.records.comparison import Comparison
 from workbench.records.profile import Profile
 from workbench.records.tuning import TaskProgress
@@ -37,11 +37,14 @@ class KernelTime:
 def searched(profile: Profile, progress: Iterable[TaskProgress]) -> tuple[KernelTime, ...]:
     """The tasks that were searched, as the search forecasts them, the hottest first."""
     tasks, found = {task.task: task for task in profile.tasks}, []
+    if profile.total_us is None or profile.rows_us is None:
+        return ()
     for item in progress:
         task, (before, now) = tasks.get(item.task), item.before_and_now_us
         if task is None or task.time_us is None or not before or not now:
             continue
-        after = task.time_us - saved_us(before, now, weight=task.weight, rows_us=task.time_us)
+        part = TunedPart(task.time_us, task.weight, before, now)
+        after = task.time_us - (profile.total_us - forecast_us(profile.total_us, profile.rows_us, [part]))
         text = item.final.why if item.final is not None else "the search named no winner yet"
         found.append(KernelTime(task.task, task.name, task.weight, task.time_us, after, is_measured=False, text=text))
     return tuple(sorted(found, key=lambda kernel: -kernel.before_us))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.analysis.forecast import saved_us
+from workbench.analysis.forecast import TunedPart, forecast_us
 from workbench.charts.columns import Floats, TrialColumns
 from workbench.records.profile import Profile
 
@@ -53,8 +53,8 @@ def forecast(columns: TrialColumns, profile: Profile) -> Forecast:
     """The forecast over the time of search, by the formula that the command line uses."""
     elapsed = columns.column("elapsed_s")
     end = float(elapsed[-1]) if len(columns) else 0.0
-    total = profile.total_us
-    if total is None:
+    total, rows_us = profile.total_us, profile.rows_us
+    if total is None or rows_us is None:
         return Forecast(np.zeros(0), np.zeros(0), None, end)
     tasks = {task.task: task for task in profile.tasks}
     events = sorted((row, code, best) for code, course in enumerate(columns.courses) for row, best in zip(course.rows, course.best_us, strict=True))
@@ -65,7 +65,7 @@ def forecast(columns: TrialColumns, profile: Profile) -> Forecast:
         task, before = tasks.get(columns.tasks[code]), columns.courses[code].baseline_us
         if task is None or before is None:
             continue
-        now = saved_us(before, best, weight=task.weight, rows_us=task.time_us)
+        now = total - forecast_us(total, rows_us, [TunedPart(task.time_us or 0.0, task.weight, before, best)])
         all_saved += now - saved.get(code, 0.0)
         saved[code] = now
         at.append(float(elapsed[row]))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from workbench.analysis.forecast import model_forecast_us
 from workbench.charts.bars import KernelTime, applied, searched
-from workbench.charts.forecast import forecast
 from workbench.records.comparison import Comparison
 from workbench.report.content import ReportContent
 from workbench.report.drawing import before_after_drawing, share_drawing
@@ -27,8 +27,7 @@ def headline(content: ReportContent) -> Markup:
             ("gain", times(total.baseline_us, total.tuned_us), verified),
         ]
     else:
-        course = forecast(content.columns, content.profile)
-        now = float(course.model_us[-1]) if len(course.model_us) > 1 else None
+        now = model_forecast_us(content.profile, content.tasks) if content.tasks else None
         cards = [
             ("untuned", milliseconds(content.profile.total_us), "end to end, without instrumentation"),
             ("forecast", milliseconds(now), "from the kernels alone; not applied yet" if now else "nothing was searched yet"),

@@ -121,7 +121,7 @@ class Stream:
             events=len(course.model_us),
             lines=task_lines(profile, standing, self._columns),
             errors=errors(standing.tasks),
-            summary=self._summary(course, speed),
+            summary=self._summary(speed),
             summary_at=self._clock(),
         )
         return message(
@@ -159,7 +159,7 @@ class Stream:
             content["lines"], sent.lines = found, lines
         if (found_errors := errors(standing.tasks)) != sent.errors:
             content["errors"] = sent.errors = found_errors
-        told, now = self._summary(course, speed), self._clock()
+        told, now = self._summary(speed), self._clock()
         if told != sent.summary and (content or told["state"] != sent.summary["state"] or now - sent.summary_at >= _SUMMARY_S):
             content["summary"] = sent.summary = told
             sent.summary_at = now
@@ -208,9 +208,9 @@ class Stream:
         tasks = () if self._profile is None else self._profile.tasks
         return plain(next((item.name for item in tasks if item.task == task), task), 60)
 
-    def _summary(self, course: Forecast, speed: Pace) -> dict[str, Any]:
-        _, standing = self._known()
-        return summary(standing, total_us=course.total_us, model_us=course.model_us, rate=speed.recent_per_s, now=self._clock())
+    def _summary(self, speed: Pace) -> dict[str, Any]:
+        profile, standing = self._known()
+        return summary(standing, profile, rate=speed.recent_per_s, now=self._clock())
 
 
 def _latency_part(data: Latency, sent: _Sent) -> dict[str, Any]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.charts.columns import Floats
+from workbench.analysis.forecast import model_forecast_us
 from workbench.notebook.monitor.feed import IDLE, Standing
+from workbench.records.profile import Profile
 from workbench.records.tuning import ENDED, TaskProgress, TuneRequest
 
 
-def summary(standing: Standing, *, total_us: float | None, model_us: Floats, rate: float | None, now: float) -> dict[str, Any]:
+def summary(standing: Standing, profile: Profile, *, rate: float | None, now: float) -> dict[str, Any]:
     """What the bar of a monitor says.
 
     Args:
         standing: How the search stands.
-        total_us: The model's time in the profile.
-        model_us: Forecasts of it so far.
+        profile: The profile that it is about.
         rate: Trials a second in the last minute.
         now: Unix time.
     """
@@ -31,8 +31,8 @@ def summary(standing: Standing, *, total_us: float | None, model_us: Floats, rat
         "per_s": None if rate is None else round(rate, 2),
         "spent_s": None if spent is None else round(spent),
         "left_s": None if not runs or request is None else _left(standing.tasks, request, rate=rate, spent_s=spent or 0.0),
-        "total_us": total_us,
-        "model_us": float(model_us[-1]) if len(model_us) else None,
+        "total_us": profile.total_us,
+        "model_us": model_forecast_us(profile, standing.tasks),
     }
 
 
