@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tests.unit.chart_points import point
 from workbench.errors import SessionError
+from workbench.machine import read_machine
 from workbench.notebook.monitor.feed import MOST_AT_ONCE, SEARCHING, Standing
 from workbench.notebook.monitor.steering import Request
 from workbench.records.profile import Profile, Task
+from workbench.records.request import ModelSource, ProfileRequest
 from workbench.records.trial import BUILD_ERROR, OK, RUN_TIMEOUT, WRONG_RESULT, MeasureOptions, Trial
 from workbench.records.trial_point import TrialPoint
 from workbench.records.tuning import FASTER, FINISHED, Final, SearchBudget, TaskProgress, TuneRequest
 from workbench.selection import select
+from workbench.session import SessionDirectory
 
 HOSTILE = "<img src=x onerror=\"document.body.dataset.hacked='yes'\">"
 
@@ -120,6 +124,24 @@ class FakeFeed:
             best_us=course.best_us,
             final=final,
         )
+
+
+def session_of(feed: FakeFeed, path: Path) -> SessionDirectory:
+    """A session directory with the trials of a feed."""
+    profile, directory = feed.profile(), SessionDirectory.create(path)
+    hashes = {row.kernel: f"hash of {row.kernel}" for row in profile.rows if row.kernel is not None}
+    request = ProfileRequest(ModelSource(kind="workload", name="net", workload="matmul"), target="cpu", threads=2)
+    entry = {"request": feed.request.to_dict(), "conditions": "here", "started_at": "2026-11-30T00:00:00+00:00"}
+    tasks = {task.task: task for task in feed.tasks}
+    with directory.store() as store:
+        manifest = {"state": "ready", "profile_id": "1", "request": request.to_dict(), "search": entry, "machine": read_machine().to_dict()}
+        store.write_profile(profile, hashes, manifest)
+        store.write_selection(feed.selection)
+        for item in feed.points:
+            trial = feed.trial(item.task, item.number)
+            if trial is not None:
+                store.trials.add(replace(trial, measured_at=item.measured_at), "[[], []]" if trial.times_us else "", tasks[item.task])
+    return directory
 
 
 class Recorded:
