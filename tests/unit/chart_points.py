@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,6 +24,12 @@ def point(cursor: int, time_us: float | None = None, **changes: Any) -> TrialPoi
         "time_us": time_us,
     }
     return TrialPoint(**{**values, **changes})
+
+
+def module_of(name: str) -> str:
+    """A module that a tuning database can hold."""
+    text = json.dumps({"root_index": 0, "nodes": [name]}).encode()
+    return base64.b64encode(len(text).to_bytes(8, "little") + text).decode()
 
 
 def columns_of(points: Iterable[TrialPoint]) -> TrialColumns:

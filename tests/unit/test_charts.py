@@ -29,7 +29,7 @@ def many(count: int, *, seed: int = 1) -> TrialColumns:
     for index in range(count):
         task = f"task{index % 3}"
         failed = index % 7 == 3
-        status = FAILURES[index % len(FAILURES)] if failed else OK
+        status = FAILURES[index // 7 % len(FAILURES)] if failed else OK
         points.append(
             point(
                 index + 1, None if failed else times[index], task=task, number=index // 3, status=status, origin="baseline" if index < 3 else "search"

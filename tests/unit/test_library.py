@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.chart_points import module_of
 from tests.unit.search_fakes import TARGET, trace_of
 from workbench.api import open as open_session
 from workbench.api.library import library_databases, library_winners
@@ -31,7 +32,7 @@ def tune(session: SessionDirectory, *, gains: dict[str, float], trace: int = 1, 
         profile = store.profile()
         assert profile is not None
         store.update_manifest({"target": replace(SPEC, config=json.dumps(target)).to_dict(), "versions": {"tvm": "0.27"}})
-        for place, task in enumerate(profile.tasks):
+        for task in profile.tasks:
             if task.name not in gains:
                 continue
             gain = gains[task.name]
@@ -39,9 +40,13 @@ def tune(session: SessionDirectory, *, gains: dict[str, float], trace: int = 1, 
             progress = TaskProgress(task.task, task.name, task.weight, final=final, trials=2)
             item = Trial(task.task, 1, OK, "", "f", "search", "here", (100.0 / gain,), 1, 0.0, 0.0, 0.0, None, None, 1.0, ("tile 1 4",))
             store.trials.add(item, trace_of(trace), progress)
-            module = f"bW9kdWxl{place}"
             writer.append(
-                structural_hash="1", module=module, trace=json.loads(trace_of(trace)), run_secs=[1e-4 / gain], target=target, args_info=None
+                structural_hash="1",
+                module=module_of(task.name),
+                trace=json.loads(trace_of(trace)),
+                run_secs=[1e-4 / gain],
+                target=target,
+                args_info=None,
             )
     return session
 
@@ -156,7 +161,8 @@ def test_the_library_on_the_command_line(tmp_path: Path, sessions: Any, capsys: 
     assert "1 of 2 tasks" in capsys.readouterr().out
     assert main([*place, "list", "--json", "-"]) == 0
     assert len(json.loads(capsys.readouterr().out)["winners"]) == 1
-    assert main(["library"]) == 2
+    with pytest.raises(SystemExit):
+        main(["library"])
 
 
 def test_a_winner_is_read_back_as_it_was_written(tmp_path: Path, sessions: Any, library: Library) -> None:

@@ -23,17 +23,17 @@ Child = str | int | None
 Attribute = str | float | bool | None
 
 
-def tag(name: str, *children: Child, **attributes: Attribute) -> Markup:
+def tag(element: str, /, *children: Child, **attributes: Attribute) -> Markup:
     """An element. A child that is no markup is text; None is left out.
 
     Args:
-        name: Name of the element.
+        element: Its name.
         children: What it holds.
         attributes: An underscore at the end is dropped, others become hyphens; None and False leave one out, True sets it empty.
     """
     opening = "".join(_attribute(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items())
     inner = "".join(text(child) for child in children if child is not None)
-    return Markup(f"<{name}{opening}>" if name in _VOID else f"<{name}{opening}>{inner}</{name}>")
+    return Markup(f"<{element}{opening}>" if element in _VOID else f"<{element}{opening}>{inner}</{element}>")
 
 
 def text(value: Child) -> Markup:
