@@ -149,20 +149,18 @@ class Guard:
 def open_in_lab(page: Any, server: Server, name: str, *, theme: str = "light") -> None:
     """Show a notebook of the server in JupyterLab, alone, and wait for its kernel."""
     page.goto(f"{server.url}/lab/workspaces/{uuid.uuid4().hex}/tree/{name}")
-    page.wait_for_function(
+    page.wait_for_function("() => Boolean(window.jupyterapp?.shell)", timeout=RUN_MS)
+    page.evaluate("async () => { await window.jupyterapp.restored; }")
+    page.wait_for_function("() => Boolean(window.jupyterapp.shell.currentWidget?.context)", timeout=RUN_MS)
+    page.evaluate(
         """async () => {
-            const app = window.jupyterapp;
-            if (!app) return false;
-            await app.restored;
-            const panel = app.shell.currentWidget;
-            if (!panel?.context) return false;
+            const panel = window.jupyterapp.shell.currentWidget;
             await panel.context.ready;
             await panel.sessionContext.ready;
-            const kernel = panel.sessionContext.session?.kernel;
-            return kernel?.status === "idle";
-        }""",
-        timeout=RUN_MS,
+        }"""
     )
+    page.wait_for_function("() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'", timeout=RUN_MS)
+    page.wait_for_function("() => window.jupyterapp.commands.isEnabled('notebook:run-all-cells')", timeout=RUN_MS)
     if theme == "dark":
         page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
         page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")

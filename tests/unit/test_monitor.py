@@ -180,7 +180,7 @@ def test_a_point_of_the_chart_is_its_trial_in_the_chart_of_all_tasks_and_of_one(
     assert stream.place(1) == (second, 1)
     detail = stream.detail(1).content
     assert detail["title"].endswith("#1")
-    assert detail["decisions"] == ["tile 1 4", HOSTILE]
+    assert detail["decisions"] == ["tile 1 4 7 2", "unroll 64", HOSTILE]
     assert stream.detail(77).content["title"] == ""
 
 
