@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import run_all, run_in_kernel
+from tests.browser.lab import run_in_kernel
 
 CELL = """
 from tests.notebook_samples import profile_of
@@ -199,14 +199,11 @@ def test_an_error_of_the_session_is_shown_and_the_monitor_goes_on(open_monitor: 
     wait_for_trials(page, 105)
 
 
-@pytest.mark.parametrize("place", ["notebooks", "voila/render"])
-def test_the_charts_come_in_notebook_7_and_in_voila_too(new_page: Open, server: Any, place: str) -> None:
+def test_the_charts_come_in_notebook_7_too(new_page: Open, server: Any) -> None:
     page = new_page()
-    page.goto(f"{server.url}/{place}/{server.write([CELL.format(trials=60, rows=10, hostile=False)])}")
-    if place == "notebooks":
-        page.wait_for_function(
-            "async () => (await window.jupyterapp?.restored, window.jupyterapp?.shell.currentWidget?.sessionContext?.isReady)", timeout=RUN_MS
-        )
-        run_all(page)
+    page.goto(f"{server.url}/notebooks/{server.write([CELL.format(trials=60, rows=10, hostile=False)])}")
+    page.get_by_title("Python 3 | Idle").or_(page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]')).first.wait_for(timeout=RUN_MS)
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     wait_for_trials(page, 60)
     assert points(page) == 60

@@ -22,8 +22,9 @@ Figure = dict[str, Any]
 MEASURED = "measured"
 ELSEWHERE = "other conditions"
 
-_ROW = 0.055
+_ROW = 0.065
 _GAP = 0.03
+_FEW_DECADES = 200.0
 _MARGIN = {"l": 60, "r": 16, "t": 8, "b": 44}
 _SCALE = [[edge / len(TASK_COLOURS), colour] for place, colour in enumerate(TASK_COLOURS) for edge in (place, place + 1)]
 
@@ -47,13 +48,13 @@ def latency_figure(data: Latency, *, classes: Iterable[str], names: Mapping[int,
     ]
     layout: Figure = {
         "xaxis": {"title": {"text": "trial of the session" if relative else "trial"}, "anchor": "y2" if rows else "y", "rangemode": "nonnegative"},
-        "yaxis": {"type": "log", "domain": [bottom, 1.0], "title": {"text": "time / untuned time" if relative else "time (us)"}},
+        "yaxis": {"type": "log", "domain": [bottom, 1.0], "title": {"text": "time / untuned time" if relative else "time (us)"}, **_log_ticks(data)},
         "shapes": [],
         "annotations": [],
         "margin": _MARGIN,
         "hovermode": "closest",
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        "showlegend": len(data.best) <= len(TASK_COLOURS),
+        "showlegend": not relative,  # the colours of tasks stand beside their names
     }
     if rows:
         layout["yaxis2"] = {
@@ -61,6 +62,7 @@ def latency_figure(data: Latency, *, classes: Iterable[str], names: Mapping[int,
             "range": [-0.5, len(rows) - 0.5],
             "tickvals": list(range(len(rows))),
             "ticktext": [name.replace("_", " ") for name in rows],
+            "tickfont": {"size": 10},
             "fixedrange": True,
             "showgrid": False,
             "zeroline": False,
@@ -117,6 +119,13 @@ def forecast_traces(data: Forecast, speed: Pace) -> list[dict[str, Any]]:
         "marker": {"color": BLUE, "opacity": 0.7},
     }
     return [line, bars]
+
+
+def _log_ticks(data: Latency) -> dict[str, Any]:
+    """Ticks at 1, 2 and 5 where that is not too many, in numbers that a reader knows."""
+    times = data.measured.y
+    few = len(times) > 0 and float(times.max()) < _FEW_DECADES * float(times.min())
+    return {"tickformat": ",~g", **({"dtick": "D2"} if few else {})}
 
 
 def _mark_baseline(layout: Figure, value: float, text: str, *, log: bool = True) -> None:

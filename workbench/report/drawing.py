@@ -59,7 +59,12 @@ def latency_drawing(data: Latency, *, title: str, width: int = 340, height: int 
     return _svg(parts, width=width, height=height, title=title)
 
 
-def forecast_drawing(data: Forecast, *, width: int = 700, height: int = 210) -> Markup:
+def failure_key(name: str) -> Markup:
+    """The mark of a class of failure, for a legend."""
+    return _svg([_failures(name, np.array([6.0]), Scale(0.0, 12.0, 0.0, 12.0), 6.0)], width=12, height=12, title=name.replace("_", " "))
+
+
+def forecast_drawing(data: Forecast, *, width: int = 1060, height: int = 230) -> Markup:
     """The forecast of the whole model over the time of search."""
     milliseconds = data.model_us / 1e3
     across = linear([0.0, max(data.end_s, 1.0)], _LEFT, width - _RIGHT, from_zero=True)
@@ -72,7 +77,7 @@ def forecast_drawing(data: Forecast, *, width: int = 700, height: int = 210) -> 
     return _svg(parts, width=width, height=height, title="Forecast of the whole model over the time of search")
 
 
-def before_after_drawing(kernels: Sequence[KernelTime], *, width: int = 700) -> Markup:
+def before_after_drawing(kernels: Sequence[KernelTime], *, width: int = 1060) -> Markup:
     """Each kernel's time in one run of the model, before above after."""
     label, row = 210.0, 30.0
     across = linear([kernel.before_us for kernel in kernels], label, width - 96.0, from_zero=True)
@@ -99,7 +104,7 @@ def before_after_drawing(kernels: Sequence[KernelTime], *, width: int = 700) -> 
     return _svg(parts, width=width, height=int(12 + row * len(kernels)), title="Each kernel's time in one run of the model, untuned and now")
 
 
-def share_drawing(kernels: Sequence[KernelTime], *, rest_us: float, width: int = 700) -> Markup:
+def share_drawing(kernels: Sequence[KernelTime], *, rest_us: float, width: int = 1060) -> Markup:
     """What one run of the model is made of, before and now: a bar each, of the same scale."""
     left = 70.0
     befores, afters = [kernel.before_us for kernel in kernels], [kernel.after_us for kernel in kernels]
@@ -130,7 +135,7 @@ def _frame(plane: _Plane, *, width: int, height: int, x_title: str, y_title: str
     under = [tag("text", number(tick), x=round(across.place(tick), 1), y=below + 14, text_anchor="middle") for tick in across.ticks(6)]
     titles = [
         tag("text", x_title, x=(across.start + across.end) / 2, y=height - 5, text_anchor="middle", class_="axis"),
-        tag("text", y_title, x=4, y=_TOP + 6, class_="axis"),
+        tag("text", y_title, x=across.start + 6, y=_TOP + 8, class_="axis"),
     ]
     axes = f"M{across.start:.1f} {_TOP:.1f}V{below:.1f}H{width - _RIGHT:.1f}"
     return joined([tag("path", d=grid, class_="grid"), tag("path", d=axes, class_="frame"), *beside, *under, *titles])

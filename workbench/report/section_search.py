@@ -6,9 +6,10 @@ from collections import Counter
 
 from workbench.charts.forecast import forecast
 from workbench.charts.latency import latency
+from workbench.charts.palette import FAILURE_MARKS
 from workbench.records.tuning import TaskProgress
 from workbench.report.content import ReportContent
-from workbench.report.drawing import forecast_drawing, latency_drawing
+from workbench.report.drawing import failure_key, forecast_drawing, latency_drawing
 from workbench.report.figures_text import microseconds, plural, times
 from workbench.report.markup import Markup, block, joined, tag
 
@@ -26,7 +27,7 @@ def search_section(content: ReportContent) -> Markup | None:
         tag("figure", forecast_drawing(course), tag("figcaption", "Forecast of the whole model; the dashed line is the untuned model."))
         if len(course.model_us) > 1
         else None,
-        _legend(),
+        _legend(content),
         tag("div", *(_curve(content, task) for task in searched[:_MOST_CURVES]), class_="curves"),
         tag("p", f"{plural(len(searched) - _MOST_CURVES, 'task')} more in the table.") if len(searched) > _MOST_CURVES else None,
         _table(searched),
@@ -71,17 +72,19 @@ def _words(content: ReportContent) -> str:
     return f"{plural(counted, 'trial')} on {plural(len(content.tasks), 'task')} in {seconds:,.0f} s, of which {failed:,} failed.{cause}"
 
 
-def _legend() -> Markup:
+def _legend(content: ReportContent) -> Markup:
     marks = (
         ("dot measured", "a trial"),
         ("line best", "best so far"),
         ("line untuned", "untuned"),
         ("dot elsewhere", "measured under other conditions"),
     )
+    failed = [name for name in FAILURE_MARKS if name in content.columns.statuses]
     return tag(
         "p",
         *(tag("span", tag("i", class_=kind), name, class_="key") for kind, name in marks),
-        "Times on a log scale; marks below the axis failed.",
+        *(tag("span", failure_key(name), name.replace("_", " "), class_="key") for name in failed),
+        "Times on a log scale.",
         class_="legend",
     )
 

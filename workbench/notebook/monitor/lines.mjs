@@ -91,16 +91,23 @@ function makeRow(line, { canSteer, onPick, onAsk }) {
     "tr",
     { "data-task": line.task },
     element("td", {}, tick),
-    element("th", { scope: "row" }, name),
-    element("td", {}, share(line)),
+    element("th", { scope: "row" }, swatch(line.colour), name),
+    element("td", { class: "wb-number" }, share(line)),
     number(microseconds(line.before_us)),
     number(microseconds(line.now_us)),
     number(times(line.gain), line.verdict),
     element("td", {}, spark(line.spark ?? [])),
-    element("td", {}, trials(line, { canSteer, onAsk })),
+    element("td", { class: "wb-number" }, trials(line, { canSteer, onAsk })),
     number(line.failed ? count(line.failed) : ""),
     element("td", {}, line.state ? element("span", { class: `wb-chip ${CHIPS[line.state] ?? ""}`, title: line.why }, line.state) : ""),
   );
+}
+
+/** The colour of a task's points in the chart of all tasks. */
+function swatch(colour) {
+  const mark = element("span", { class: "wb-monitor-swatch", "aria-hidden": "true" });
+  if (colour) mark.style.background = colour;
+  return mark;
 }
 
 function share(line) {
@@ -131,11 +138,16 @@ function trials(line, { canSteer, onAsk }) {
     disabled: !canSteer || !line.ticked,
     "aria-label": `Most trials of ${line.name}`,
   });
-  field.addEventListener("change", () => {
+  let asked = text;
+  const commit = () => {
+    if (field.value === asked) return;
+    asked = field.value;
     const wanted = budget(field.value);
     field.setAttribute("aria-invalid", String(wanted === undefined));
     if (wanted !== undefined) onAsk({ request: "budget", task: line.task, trials: wanted });
-  });
+  };
+  field.addEventListener("change", commit);
+  field.addEventListener("keydown", ({ key }) => key === "Enter" && commit());
   return element("span", { class: "wb-monitor-trials" }, done, " of ", field);
 }
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.charts.columns import TrialColumns
+from workbench.charts.palette import task_colour
 from workbench.escaping import plain
 from workbench.notebook.monitor.feed import IDLE, Standing
 from workbench.records.profile import Profile, Task
@@ -69,6 +70,7 @@ def _line(task: Task, progress: TaskProgress | None, columns: TrialColumns, *, p
         "ops": plain(", ".join(task.ops), _MOST_NAME),
         "share": None if task.time_percent is None else round(task.time_percent, 2),
         "state": "",
+        "colour": None if (code := columns.code(task.task)) is None else task_colour(code),
         "trials": 0,
         "budget": budget,
         "limit": budget if budget is not None else per_task,
