@@ -94,7 +94,6 @@ def _page(server: Any, browser: Any) -> dict[str, Any]:
     run_in_kernel(page, SETUP)
     cold_s = _opened(page, 1)
     kinds = json.loads(run_in_kernel(page, "print(json.dumps(posts))"))
-    run_in_kernel(page, "monitor.close()")
     warm_s = [_opened(page, 1) for _ in range(3)]
     page.evaluate(WATCH)
     updates = [_update(page) for _ in range(ROUNDS)]
@@ -116,6 +115,7 @@ def _page(server: Any, browser: Any) -> dict[str, Any]:
 
 def _opened(page: Any, count: int) -> float:
     """Seconds from running the cell to all trials being drawn."""
+    run_in_kernel(page, "if 'monitor' in globals(): monitor.close()")
     started = time.perf_counter()
     run_all(page)
     page.wait_for_function(f"() => document.querySelectorAll('.wb-monitor[data-wb-end=\"{TRIALS}\"]').length === {count}", timeout=MOST_MS)
