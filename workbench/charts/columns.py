@@ -90,7 +90,8 @@ class TrialColumns:
     def is_comparable(self, start: int = 0) -> NDArray[np.bool_]:
         """For each row from `start` on, whether it was measured under the conditions of its task's newest trials."""
         current = np.array([course.conditions for course in self.courses], dtype=np.int32)
-        return np.equal(self.column("conditions", start), current[self.column("task", start)])
+        comparable: NDArray[np.bool_] = np.equal(self.column("conditions", start), current[self.column("task", start)])
+        return comparable
 
     def extend(self, points: Sequence[TrialPoint]) -> None:
         """Append trials."""

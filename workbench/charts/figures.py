@@ -168,4 +168,4 @@ def _colour(data: Latency) -> dict[str, Any]:
 
 def _codes(points: Points) -> Floats:
     """Colours as numbers: the middle of each task's step of the colour scale."""
-    return points.task % len(TASK_COLOURS) + 0.5
+    return (points.task % len(TASK_COLOURS)).astype(float) + 0.5

@@ -119,7 +119,7 @@ def _points(columns: TrialColumns, rows: Integers, *, relative: bool) -> Points:
     if not relative:
         return Points(columns.column("number")[rows].astype(float), times, tasks)
     reference = np.array([course.reference_us or np.nan for course in columns.courses], dtype=float)
-    return Points(rows + 1.0, times / reference[tasks] if len(rows) else times, tasks)
+    return Points((rows + 1).astype(float), times / reference[tasks] if len(rows) else times, tasks)
 
 
 def _best(columns: TrialColumns, code: int | None) -> tuple[BestLine, ...]:
@@ -129,7 +129,7 @@ def _best(columns: TrialColumns, code: int | None) -> tuple[BestLine, ...]:
             continue
         rows = np.array(course.rows)
         if code is None:
-            lines.append(BestLine(task, rows + 1.0, np.array(course.best_us) / (course.reference_us or 1.0), float(len(columns))))
+            lines.append(BestLine(task, (rows + 1).astype(float), np.array(course.best_us) / (course.reference_us or 1.0), float(len(columns))))
         else:
             lines.append(BestLine(task, numbers[rows].astype(float), np.array(course.best_us), float(numbers[course.last])))
     return tuple(lines)

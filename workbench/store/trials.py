@@ -74,7 +74,7 @@ class TrialTable:
         with self._reading():
             found = self._rows(_POINTS, (cursor, limit))
             records = loads(f"[{','.join(record for *_, record in found)}]")
-            return [point(*place, record) for (*place, _), record in zip(found, records, strict=True)]
+            return [point(cursor, task, number, record) for (cursor, task, number, _), record in zip(found, records, strict=True)]
 
     def of_task(self, task: str) -> list[Trial]:
         """All trials of a task, oldest first."""
