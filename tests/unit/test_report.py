@@ -245,13 +245,6 @@ def test_winners_texts_are_those_of_the_tasks_that_save_most_and_what_fails_says
     assert found.why_none == "No source: It is damaged. Search again."
 
 
-def test_no_text_is_asked_for_while_a_search_runs(searched: SessionDirectory) -> None:
-    with searched.lock(), searched.store() as store:
-        store.add_command("tune", {})
-        (found,) = winner_texts(searched, lambda *_: pytest.fail("a worker that searches cannot answer"))
-    assert "a search is running" in found.why_none
-
-
 def test_a_report_is_written_whole_or_not_at_all(searched: SessionDirectory, tmp_path: Path) -> None:
     path = write_report(searched, tmp_path / "a.html", version="1", texts=[])
     assert path.read_text(encoding="utf-8").endswith("</html>\n")

@@ -33,11 +33,7 @@ def winner_texts(directory: SessionDirectory, inspect: Inspect) -> list[WinnerTe
     """
     with directory.store() as store:
         profile, tasks = store.profile(), store.trials.progress()
-        searching = any(store.command(number).kind == "tune" for number in store.open_commands()) and directory.is_served()
-    wanted = _saving_most(profile, tasks)
-    if searching:
-        return [WinnerText(task.task, {}, "No source: a search is running.") for task in wanted]
-    return [_texts(task, inspect) for task in wanted]
+    return [_texts(task, inspect) for task in _saving_most(profile, tasks)]
 
 
 def write_report(directory: SessionDirectory, path: Path, *, version: str, texts: Iterable[WinnerText]) -> Path:
