@@ -71,6 +71,12 @@ What a user waits for in JupyterLab with Chromium, without a screen or a GPU: fr
 and kernels.
 """
 
+_UI_MONITOR = """
+## The monitor of a search in the notebook
+{trials:,} trials in JupyterLab with Chromium, without a screen or a GPU. An update is from before the session is read, in the notebook's kernel, to the points
+being drawn, in the page. plotly.js goes to a page once.
+"""
+
 
 def main() -> None:
     """Write the page."""
@@ -244,6 +250,25 @@ def _ui_table(values: dict[str, Any]) -> Iterable[str]:
     return _UI_TABLE, _table(("what", "measured (ms)", "promised (ms)"), rows), _origin(values)
 
 
+def _ui_monitor(values: dict[str, Any]) -> Iterable[str]:
+    found = values["figures"]
+    hour, before, after = found["hour"], found["hour"]["before"], found["hour"]["after"]
+    rows = [
+        ("read all trials out of the session (s)", _spread(found["store_s"]), ""),
+        ("first monitor of a page shown (s)", f"{found['open_first_s']:.2f}", ""),
+        ("another one shown (s)", _spread(found["open_s"]), "< 2"),
+        ("64 trials more, drawn (ms)", _spread(found["update_ms"], digits=0), "< 100"),
+        ("of that in the kernel (ms)", _spread(found["update_python_ms"], digits=0), ""),
+        ("64 trials more, message (kB)", _spread({name: value / 1e3 for name, value in found["update_bytes"].items()}, digits=1), "< 10"),
+        ("snapshot (kB)", f"{found['snapshot_bytes'] / 1e3:,.0f}", ""),
+        ("plotly.js on its way (kB)", f"{found['plotly_bytes'] / 1e3:,.0f}", ""),
+        (f"{hour['trials']:,} trials more, as in an hour of 20 a second: points on the page", f"{before['points']:,} to {after['points']:,}", ""),
+        ("elements of the page", f"{before['elements']:,} to {after['elements']:,}", ""),
+        ("its heap (MB)", f"{before['heap_bytes'] / 1e6:.0f} to {after['heap_bytes'] / 1e6:.0f}", ""),
+    ]
+    return _UI_MONITOR.format(trials=found["trials"]), _table(("what", "measured", "promised"), rows), _origin(values)
+
+
 def _milliseconds(values: dict[str, float]) -> str:
     return _spread({name: value / 1e3 for name, value in values.items()})
 
@@ -271,6 +296,7 @@ _SEARCH: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "many_trials": _many_trials,
     "transfer": _transfer,
     "ui_table": _ui_table,
+    "ui_monitor": _ui_monitor,
 }
 
 if __name__ == "__main__":
