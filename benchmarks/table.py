@@ -73,8 +73,8 @@ and kernels.
 
 _UI_MONITOR = """
 ## The monitor of a search in the notebook
-{trials:,} trials in JupyterLab with Chromium, without a screen or a GPU. An update is from before the session is read, in the notebook's kernel, to the points
-being drawn, in the page. plotly.js goes to a page once.
+{trials:,} trials in JupyterLab with Chromium, without a screen or a GPU. An update is from before the session is read, in the notebook's
+kernel, to the points being drawn, in the page. plotly.js goes to a page once.
 """
 
 

@@ -17,7 +17,7 @@ from workbench.report.scales import Scale, linear, logarithmic, number
 
 _MOST_POINTS = 400
 _ROW = 9.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 10.0, 8.0, 34.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 10.0, 18.0, 34.0
 _MARKS = {
     "square": "M{x} {y}m-3-3h6v6h-6z",
     "triangle-up": "M{x} {y}m0-4l3.6 6.4h-7.2z",
@@ -135,7 +135,7 @@ def _frame(plane: _Plane, *, width: int, height: int, x_title: str, y_title: str
     under = [tag("text", number(tick), x=round(across.place(tick), 1), y=below + 14, text_anchor="middle") for tick in across.ticks(6)]
     titles = [
         tag("text", x_title, x=(across.start + across.end) / 2, y=height - 5, text_anchor="middle", class_="axis"),
-        tag("text", y_title, x=across.start + 6, y=_TOP + 8, class_="axis"),
+        tag("text", y_title, x=across.start - 5, y=_TOP - 8, text_anchor="end", class_="axis"),
     ]
     axes = f"M{across.start:.1f} {_TOP:.1f}V{below:.1f}H{width - _RIGHT:.1f}"
     return joined([tag("path", d=grid, class_="grid"), tag("path", d=axes, class_="frame"), *beside, *under, *titles])

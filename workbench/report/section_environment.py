@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from workbench.records.tuning import TuneRequest
+from workbench.records.tuning import DEFAULT_SPACE, TuneRequest
 from workbench.report.content import ReportContent
 from workbench.report.figures_text import plural
 from workbench.report.markup import Markup, block, joined, tag
@@ -86,7 +86,7 @@ def _tune(request: TuneRequest) -> list[str]:
         ("--flat-after", budget.flat_after or 0),
         ("--dry-run", request.dry_run),
         ("--seed", request.seed),
-        ("--space", request.space),
+        ("--space", request.space or None),
         ("--schedule", request.schedule or None),
         ("--repeat", measure.repeat),
         ("--number", measure.number),
@@ -103,7 +103,10 @@ def _measuring(request: TuneRequest) -> list[tuple[str, str]]:
     times = f"up to {plural(measure.repeat, 'measured time')}, each at least {measure.min_repeat_ms:g} ms long ({runs})"
     return [
         ("A trial", f"{times}, {caches}, device {measure.device}"),
-        ("Search space", f"{request.space}{f', schedule function {request.schedule}' if request.schedule else ''}, seed {request.seed}"),
+        (
+            "Search space",
+            f"{request.space or DEFAULT_SPACE}{f', schedule function {request.schedule}' if request.schedule else ''}, seed {request.seed}",
+        ),
     ]
 
 

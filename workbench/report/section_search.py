@@ -68,7 +68,7 @@ def _words(content: ReportContent) -> str:
     failed = sum(number for task in content.tasks for number in task.errors.values())
     seconds = sum(task.seconds for task in content.tasks)
     stop = content.manifest.get("last_stop")
-    cause = f" It ended because: {stop.get('cause')}." if isinstance(stop, dict) and stop.get("cause") else ""
+    cause = f" It ended because: {stop.get('cause')}." if isinstance(stop, dict) and stop.get("command") == "tune" and stop.get("cause") else ""
     return f"{plural(counted, 'trial')} on {plural(len(content.tasks), 'task')} in {seconds:,.0f} s, of which {failed:,} failed.{cause}"
 
 
