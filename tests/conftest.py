@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +21,11 @@ def _cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+def pytest_configure() -> None:
+    """No test finds the record library of whoever runs it; one that needs a library makes its own."""
+    os.environ["XDG_DATA_HOME"] = str(Path(tempfile.gettempdir()) / "workbench-tests-have-no-library")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

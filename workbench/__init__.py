@@ -11,7 +11,18 @@ from workbench.version import __version__
 from workbench.workloads import register_workload
 
 if TYPE_CHECKING:
-    from workbench.api import BestSchedule, Comparison, MeasureOptions, Search, SearchTask, Session, SessionProfile, open  # noqa: A004 - workbench.open reads well
+    from workbench.api import (
+        BestSchedule,
+        Comparison,
+        MeasureOptions,
+        Search,
+        SearchTask,
+        Session,
+        SessionProfile,
+        compare_sessions,
+        open,  # noqa: A004 - workbench.open reads well
+    )
+    from workbench.api.opening import import_session
 
 __all__ = [
     "BestSchedule",
@@ -23,12 +34,25 @@ __all__ = [
     "SessionProfile",
     "WorkbenchError",
     "__version__",
+    "compare_sessions",
     "errors",
+    "import_session",
     "open",
     "register_workload",
 ]
 
-_LAZY = {"BestSchedule", "Comparison", "MeasureOptions", "Search", "SearchTask", "Session", "SessionProfile", "open"}
+_LAZY = {
+    "BestSchedule",
+    "Comparison",
+    "MeasureOptions",
+    "Search",
+    "SearchTask",
+    "Session",
+    "SessionProfile",
+    "compare_sessions",
+    "import_session",
+    "open",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -16,15 +16,19 @@ import ml_dtypes
 import numpy as np
 
 from workbench.api.comparison import Comparison
+from workbench.api.exporting import export_parts
 from workbench.api.given import row_numbers, text, whole_number
 from workbench.api.inspecting import Inspector
+from workbench.api.library import library_databases
 from workbench.api.profile import SessionProfile
+from workbench.api.report import winner_texts, write_report
 from workbench.api.search import Search
 from workbench.api.tune_request import make_request
 from workbench.api.winner import trial_number, winner
 from workbench.errors import EnvironmentFault, InputError, SelectionError, SessionError
 from workbench.escaping import plain, plain_value
 from workbench.kernel import Host, OnEvent, Pending, WorkerProcess
+from workbench.library import Library
 from workbench.models import check_trust
 from workbench.records.command import FINAL_STATES, RUNNING
 from workbench.records.comparison import Comparison as ComparisonRecord
@@ -41,6 +45,7 @@ from workbench.records.tuning import SearchBudget, TuneRequest
 from workbench.records.view import Inspection, ViewInfo
 from workbench.records.view_diff import ViewDiff
 from workbench.session import SessionDirectory
+from workbench.version import __version__
 from workbench.worker import SEARCH
 
 Decoded = TypeVar("Decoded")
@@ -168,6 +173,7 @@ class Session:
         measure: MeasureOptions | None = None,
         builders: int | None = None,
         transfer: str | Path | Iterable[str | Path] = (),
+        library: bool = True,
     ) -> Search:
         """Search schedules for the selected tasks, in the worker; returns at once.
 
@@ -187,6 +193,7 @@ class Session:
             measure: How to measure.
             builders: Processes that build; None takes one for each physical core.
             transfer: Session directories or MetaSchedule databases of the same target, whose schedules are tried first.
+            library: Try what the record library has of the same kernels on the same target, too; it is measured as any candidate.
 
         Raises:
             SelectionError: Nothing is selected.
@@ -207,6 +214,9 @@ class Session:
             builders=builders,
             transfer=transfer,
         )
+        if library:
+            places = library_databases(self.directory, Library(), {item.task for item in request.tasks})
+            request = replace(request, transfer=(*request.transfer, *map(str, places)))
         self._prepare_worker()
         return Search(self.directory, self._worker, request, self._worker.begin(SEARCH, request.to_dict()))
 
@@ -384,6 +394,43 @@ class Session:
             return read(answer)
         except DecodeError as error:
             raise SessionError(f"The session in {plain(str(self.path), 120)} is damaged: {plain(str(error), 200)}.", "Try again.") from error
+
+    def report(self, path: str | Path = "report.html", *, sources: bool = True) -> Path:
+        """Write one self-contained page about the session: before and after, curves, verdicts, sources, environment; returns its path.
+
+        Args:
+            path: The file; one that is there is replaced.
+            sources: False leaves out the sources of the winners, which a worker has to make.
+
+        Raises:
+            SessionError: The session has no profile yet, or is damaged.
+            EnvironmentFault: The file cannot be written.
+        """
+        texts = winner_texts(self.directory, lambda task, view, trial: self.inspect(task, view, trial=trial)) if sources else []
+        return write_report(self.directory, Path(path), version=__version__, texts=texts)
+
+    def export(
+        self,
+        *,
+        trials: str | Path | None = None,
+        records: str | Path | None = None,
+        selection: str | Path | None = None,
+        archive: str | Path | None = None,
+    ) -> dict[str, dict[str, Any]]:
+        """Write what a path is given for; returns what each file holds.
+
+        Args:
+            trials: All trials as CSV, or as Parquet for a name that ends in ``.parquet``.
+            records: A folder for a MetaSchedule database that stock TVM loads.
+            selection: The selection.
+            archive: The whole session, for `workbench.import_session`.
+
+        Raises:
+            SessionError: The session does not hold that.
+            EnvironmentFault: A file cannot be written.
+        """
+        given = {"trials": trials, "records": records, "selection": selection, "archive": archive}
+        return export_parts(self.directory, **{name: None if path is None else Path(path) for name, path in given.items()})
 
     def _trial_of(self, task: str, trial: int | None) -> int:
         """The number of a trial; the winner's if none is given."""
