@@ -21,12 +21,15 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --no
 BUNDLES := workbench/notebook/static/built.json
 BUNDLED := $(wildcard workbench/notebook/*.mjs workbench/notebook/*.css workbench/notebook/*/*.mjs workbench/notebook/*/*.css)
 
-.PHONY: help venv demo test test-js torch test-torch lint format wheel bench clean
+.PHONY: help venv lab demo test test-js torch test-torch lint format wheel bench clean
 
 help: ## List what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: $(BUNDLES) ## Set up the environment in .venv, or VENV, from requirements.lock
+
+lab: $(BUNDLES) ## Open the workbench in JupyterLab
+	$(BIN)/workbench lab
 
 demo: $(READY) ## Do the whole job on a bundled model, with a small budget
 	$(BIN)/workbench demo
@@ -66,7 +69,10 @@ bench: $(READY) ## Measure the benchmarks (about 80 minutes on an idle machine) 
 	$(BIN)/python benchmarks/selective.py
 	$(BIN)/python benchmarks/many_trials.py
 	$(BIN)/python benchmarks/transfer.py
+	$(BIN)/python benchmarks/ui_front.py
 	$(BIN)/python benchmarks/ui_table.py
+	$(BIN)/python benchmarks/ui_graph.py
+	$(BIN)/python benchmarks/ui_monitor.py
 	$(BIN)/python benchmarks/table.py
 
 clean: ## Remove environments, caches and builds; sessions stay

@@ -7,26 +7,52 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import errors
 from workbench.errors import WorkbenchError
+from workbench.version import __version__
 from workbench.workloads import register_workload
 
 if TYPE_CHECKING:
-    from workbench.api import BestSchedule, MeasureOptions, Search, SearchTask, Session, SessionProfile, open  # noqa: A004 - workbench.open reads well
+    from workbench.api import (
+        BestSchedule,
+        Comparison,
+        MeasureOptions,
+        Search,
+        SearchTask,
+        Session,
+        SessionProfile,
+        compare_sessions,
+        open,  # noqa: A004 - workbench.open reads well
+    )
+    from workbench.api.opening import import_session
 
-__version__ = "0.1.0"
 __all__ = [
     "BestSchedule",
+    "Comparison",
     "MeasureOptions",
     "Search",
     "SearchTask",
     "Session",
     "SessionProfile",
     "WorkbenchError",
+    "__version__",
+    "compare_sessions",
     "errors",
+    "import_session",
     "open",
     "register_workload",
 ]
 
-_LAZY = {"BestSchedule", "MeasureOptions", "Search", "SearchTask", "Session", "SessionProfile", "open"}
+_LAZY = {
+    "BestSchedule",
+    "Comparison",
+    "MeasureOptions",
+    "Search",
+    "SearchTask",
+    "Session",
+    "SessionProfile",
+    "compare_sessions",
+    "import_session",
+    "open",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -29,6 +29,7 @@ class Pending:
         last_event: The newest event that was told.
         starts: How often a worker was started for it.
         abandoned: How often it had to be given again.
+        stops: How often this front had ended its worker before.
         behind: The command that it waits for; 0 if there is none.
         waits: How often in a row the worker was seen to be at that.
     """
@@ -39,6 +40,7 @@ class Pending:
     last_event: int = 0
     starts: int = 0
     abandoned: int = 0
+    stops: int = 0
     behind: int = 0
     waits: int = 0
 

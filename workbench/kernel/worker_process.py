@@ -1,24 +1,23 @@
-"""A worker as a plain child process: started on first use, kept warm, replaced when it dies, ended with its whole process group."""
+"""The front's side of a worker: started on first use, kept warm, replaced when it dies, whatever kind of process hosts it."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
-import subprocess
-import sys
+import threading
 import time
-from pathlib import Path
 from typing import Any
 
 from workbench.errors import EnvironmentFault, Interrupted, SessionError, WorkbenchError, WorkerDied
 from workbench.escaping import plain
+from workbench.kernel.child_process import ChildProcess
+from workbench.kernel.host import Host, Launch
 from workbench.kernel.pending import OnEvent, Pending, answer_of
 from workbench.kernel.worker_log import last_words, log_tail
-from workbench.records.command import ABANDONED, FINAL_STATES, PENDING, Failure
+from workbench.records.command import ABANDONED, FINAL_STATES, PENDING, RUNNING, Failure
 from workbench.session import SessionDirectory
 from workbench.store import Store
-from workbench.worker import ALREADY_SERVED, CANNOT_WRITE, NO_ENGINE, STARTING
+from workbench.worker import ALREADY_SERVED, CANNOT_WRITE, NO_ENGINE, SEARCH, STARTING
 
 _POLL_S = 0.02
 _CANCEL_GRACE_S = 5.0
@@ -31,19 +30,26 @@ _DOCTOR = "Run `workbench doctor`."
 class WorkerProcess:
     """The worker of one session, or the part of it that this front can see: a session has one worker, whichever front started it.
 
+    Several threads of a front may use one.
+
     Args:
         directory: The session.
         threads: Threads that run the kernels; set before TVM loads, since TVM takes half of the logical CPUs otherwise.
         function: A pickled TE function that the worker gets through its standard input.
         trust: True if the user allowed the model's own code to run: the worker learns it from its command line alone.
+        host: What the worker runs in; None takes a plain child process, which ends with this front.
     """
 
-    def __init__(self, directory: SessionDirectory, *, threads: int, function: bytes = b"", trust: bool = False) -> None:
+    def __init__(self, directory: SessionDirectory, *, threads: int, function: bytes = b"", trust: bool = False, host: Host | None = None) -> None:
         self._directory = directory
         self._threads = threads
         self._function = function
         self._trust = trust
-        self._process: subprocess.Popen[bytes] | None = None
+        self._host: Host = host or ChildProcess()
+        self._is_started = False
+        self._pid: int | None = None
+        self._stops = 0
+        self._lock = threading.RLock()
         self._commands: set[int] = set()
 
     @property
@@ -54,7 +60,13 @@ class WorkerProcess:
     @property
     def pid(self) -> int | None:
         """The process that this front started; None if there is none, or another front's worker serves the session."""
-        return None if self._process is None or self._process.poll() is not None else self._process.pid
+        with self._lock:
+            return self._host.pid if self._is_started else None
+
+    def use_host(self, host: Host) -> None:
+        """Have the workers from now on run in another kind of process; one that runs is let go first."""
+        self.stop()
+        self._host = host
 
     def run(self, kind: str, arguments: dict[str, Any], *, on_event: OnEvent | None = None) -> dict[str, Any]:
         """Have the worker do something, and wait for it.
@@ -83,8 +95,9 @@ class WorkerProcess:
 
     def begin(self, kind: str, arguments: dict[str, Any]) -> Pending:
         """Have the worker do something, without waiting for it; see `run`. What cannot be begun does not stay behind for another worker."""
-        pending = Pending(kind, {**arguments, "expects_trust": self._trust})
+        pending = Pending(kind, {**arguments, "expects_trust": self._trust}, stops=self._stops)
         try:
+            self._let_go_of_a_dead_one()
             with self._directory.store() as store:
                 self._give(store, pending)
                 if not self._is_alive(store, pending.number):
@@ -139,6 +152,9 @@ class WorkerProcess:
             if not self._is_alive(store, pending.number):
                 if store.command(pending.number).state in FINAL_STATES:
                     return None  # another front's worker has answered just now, and ended
+                self._check_not_orphaned(store, pending.number)
+                if pending.stops != self._stops:
+                    raise Interrupted("The session was closed.", "What was finished before is saved.")
                 pending.starts += 1
                 if pending.starts > _MOST_STARTS:
                     raise WorkerDied("The worker ends again and again before it answers.", _DOCTOR)
@@ -162,43 +178,59 @@ class WorkerProcess:
         """True if a worker of this or another front will answer the command, or has answered it.
 
         Raises:
-            WorkerDied: The worker of this front has ended without an answer.
+            EnvironmentFault: The worker of this front has ended without an answer, or cannot become one.
         """
-        process = self._process
-        if process is None or process.poll() is None:
-            return process is not None or self._directory.is_served()
-        self._forget()
+        with self._lock:
+            if not self._is_started:
+                return self._directory.is_served()
+            pid = self._pid
+            try:
+                code = self._host.exit_code()
+            except EnvironmentFault as error:
+                self._forget()
+                self._note(store, number, error)
+                raise
+            if code is None:
+                return True
+            self._forget()
         if store.command(number).state in FINAL_STATES:
             return True
-        if process.returncode not in (0, ALREADY_SERVED):  # 0: it ended, idle, just before our command came
-            error, tail = self._death(process, store), log_tail(self._directory.log)
-            if tail:
-                error.add_note(tail)
-            failure = Failure(kind=type(error).__name__, message=error.message, remedy=error.remedy, detail=tail)
-            with contextlib.suppress(WorkbenchError):  # on a full disk nothing can be noted
-                store.finish_command(number, failure=failure)
-            raise error
+        if code not in (0, ALREADY_SERVED):  # 0: it ended, idle, just before our command came
+            death = self._death(code, pid, store)
+            if tail := log_tail(self._directory.log):
+                death.add_note(tail)
+            self._note(store, number, death)
+            raise death
         return self._directory.is_served()
 
+    def _let_go_of_a_dead_one(self) -> None:
+        """Forget a worker that ended before a command was given: its end was none of that command."""
+        with self._lock, contextlib.suppress(EnvironmentFault):
+            if self._is_started and self._host.exit_code() is None:
+                return
+            self._forget()
+
+    def _check_not_orphaned(self, store: Store, number: int) -> None:
+        """Raise WorkerDied if another front's worker ended in the middle of a command: nobody can take that up."""
+        if store.command(number).state == RUNNING:
+            error = WorkerDied("The worker has ended without an answer.", "What was measured is saved: go on with it.")
+            self._note(store, number, error)
+            raise error
+
+    @staticmethod
+    def _note(store: Store, number: int, error: EnvironmentFault) -> None:
+        """Answer a command that no worker answers any more."""
+        failure = Failure(kind=type(error).__name__, message=error.message, remedy=error.remedy, detail="\n".join(getattr(error, "__notes__", ())))
+        with contextlib.suppress(WorkbenchError):  # on a full disk nothing can be noted
+            store.finish_command(number, failure=failure)
+
     def _start(self, number: int) -> None:
-        options = [f"--function-bytes={len(self._function)}", f"--first-command={number}", *(["--trust"] if self._trust else [])]
-        # -P and the front's own path: the worker finds what the front found, and nothing that lies in the current folder by chance.
-        command = [sys.executable, "-P", "-X", "faulthandler", "-m", "workbench.worker", str(self._directory.path), *options]
-        environment = {**os.environ, "PYTHONPATH": _search_path(), "TVM_NUM_THREADS": str(self._threads), "PYTHONUNBUFFERED": "1"}
-        try:
-            with self._directory.open_log() as log:
-                self._process = subprocess.Popen(
-                    command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment, start_new_session=True, bufsize=0
-                )
-        except OSError as error:
-            raise EnvironmentFault(
-                f"The worker cannot be started: {plain(str(error), 200)}.", "Check the session directory and the memory."
-            ) from error
-        if self._process.stdin is not None:
-            with contextlib.suppress(BrokenPipeError):  # a worker that died at once is reported when it is waited for
-                rest = memoryview(self._function)
-                while rest:
-                    rest = rest[self._process.stdin.write(rest) or 0 :]
+        with self._lock:
+            if self._is_started and self._host.exit_code() is None:
+                return  # another thread of this front was faster
+            self._host.start(Launch(self._directory, self._threads, self._function, self._trust, number))
+            self._is_started = True
+            self._pid = self._host.pid
 
     def cancel(self, pending: Pending) -> None:
         """End a command: ask first, kill then; a second Ctrl-C kills at once."""
@@ -219,26 +251,31 @@ class WorkerProcess:
             store.finish_command(pending.number, cancelled=True)
 
     def stop(self) -> None:
-        """End the worker, unless another front waits for its answer: then it ends after that."""
-        process = self._process
-        if process is None:
-            return
-        if process.stdin is not None:
-            process.stdin.close()
-        try:
-            process.wait(_STOP_GRACE_S)
-        except subprocess.TimeoutExpired:
-            if not self._is_needed():
-                self.kill()
-        self._forget()
+        """End the worker, unless another front waits for its answer, or a search may outlive this front: then it ends after that."""
+        with self._lock:
+            self._stops += 1  # who still waits for an answer starts no other worker for it
+            if not self._is_started:
+                return
+            self._host.release()
+            goes_on = self._host.outlives_front and self._is_searching()
+            if not goes_on and not self._host.wait(_STOP_GRACE_S) and not self._is_needed():
+                self._host.kill()
+            self._forget()
 
     def kill(self) -> None:
         """End the worker and all its children at once."""
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):  # it may be gone already
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-        self._forget()
+        with self._lock:
+            if self._is_started:
+                self._host.kill()
+            self._forget()
+
+    def _is_searching(self) -> bool:
+        """True if a search has been asked for and has not ended."""
+        try:
+            with self._directory.store() as store:
+                return any(store.command(number).kind == SEARCH for number in store.open_commands())
+        except WorkbenchError:
+            return False
 
     def _is_needed(self) -> bool:
         """True if another front waits for an answer."""
@@ -250,20 +287,13 @@ class WorkerProcess:
 
     def _forget(self) -> None:
         """Let go of the process; what a dead worker has left of its children ends with it."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        if process.stdin is not None:
-            process.stdin.close()
-        if process.poll() is None:
-            process.returncode = 0  # it finishes another front's work; it is no child to be waited for any more
-            return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        if self._is_started:
+            self._is_started = False
+            self._host.forget()
 
-    def _death(self, process: subprocess.Popen[bytes], store: Store) -> EnvironmentFault:
+    def _death(self, code: int, pid: int | None, store: Store) -> EnvironmentFault:
         """What to tell of a worker that ended without an answer."""
-        code, said = process.returncode, last_words(self._directory.log)
+        said = last_words(self._directory.log)
         if code == CANNOT_WRITE:
             return EnvironmentFault(
                 f"The worker cannot write the session in {plain(str(self._directory.path), 120)}: the disk is full or read-only.",
@@ -273,7 +303,7 @@ class WorkerProcess:
             return WorkerDied(f"TVM cannot be loaded: {said}.", _DOCTOR)
         with contextlib.suppress(WorkbenchError):
             state = store.worker()
-            if state is not None and (state.pid, state.phase) == (process.pid, STARTING):
+            if state is not None and (state.pid, state.phase) == (pid, STARTING):
                 return WorkerDied(f"The worker {_ending(code)} while it loaded TVM.", _DOCTOR)
         if code == -signal.SIGKILL:
             return WorkerDied(f"The worker {_ending(code)}.", "If nobody killed it, the memory ran out: look at the kernel's log, and try again.")
@@ -282,12 +312,6 @@ class WorkerProcess:
                 f"The worker {_ending(code)}: TVM crashed.", f"{_DOCTOR} If it finds nothing, please report it with the text that -v shows."
             )
         return WorkerDied(f"The worker {_ending(code)}: {said}.", _DOCTOR)
-
-
-def _search_path() -> str:
-    """Where this process finds modules, for the worker: the user may have extended it, and may have moved to another folder."""
-    folders = dict.fromkeys(str(Path(entry).absolute()) for entry in sys.path if isinstance(entry, str) and os.pathsep not in entry)
-    return os.pathsep.join(folders)
 
 
 def _ending(code: int) -> str:

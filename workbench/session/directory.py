@@ -19,11 +19,13 @@ from workbench.session.places import DATABASE, is_session
 from workbench.store import Store
 
 _LARGEST_LOG_BYTES = 10**6
-SESSION_FILES = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", f"{DATABASE}-journal", "worker.log", "worker.lock")
+SESSION_FILES = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", f"{DATABASE}-journal", "worker.log", "worker.lock", "fronts.lock")
 RECORDS = "records"
-_FOLDERS = ("program", RECORDS, "artifacts", "tuned")
+TUNED = "tuned"
+_OLD_TUNED = "tuned.old"
+_FOLDERS = ("program", RECORDS, "artifacts", TUNED)
 _MODULES = "module-*.json"
-_LEFTOVERS = (".module-*", "program-*", "program.partial-*", "artifacts/outputs-*", "artifacts/build-*")
+_LEFTOVERS = (".module-*", "program-*", "program.partial-*", "artifacts/outputs-*", "artifacts/build-*", _OLD_TUNED)
 _IDENTIFIER = re.compile(r"[0-9a-f]{1,64}")  # of profiles, modules and folders of outputs: it becomes part of a path
 _ELSEWHERE = "Give another place: --session DIR."
 
@@ -104,6 +106,35 @@ class SessionDirectory:
             SessionError: The folder is a link to another place.
         """
         return _no_link(self.path / RECORDS)
+
+    @property
+    def tuned(self) -> Path:
+        """The applied model; surely inside the session.
+
+        Raises:
+            SessionError: The folder is a link to another place.
+        """
+        return _no_link(self.path / TUNED)
+
+    @contextlib.contextmanager
+    def replacing_tuned(self, new: Path) -> Iterator[None]:
+        """Make a folder of this session the applied model, at the end for good: what was there comes back if the context ends with an error.
+
+        After a crash in between, `sweep` puts back what was there.
+        """
+        tuned, old = self.tuned, _no_link(self.path / _OLD_TUNED)
+        _remove(old)
+        if tuned.exists():
+            tuned.rename(old)
+        try:
+            new.rename(tuned)
+            yield
+        except BaseException:
+            _remove(tuned)
+            if old.exists():
+                old.rename(tuned)
+            raise
+        _remove(old)
 
     @contextlib.contextmanager
     def scratch(self, command: int) -> Iterator[Path]:
@@ -215,6 +246,8 @@ class SessionDirectory:
 
     def sweep(self) -> None:
         """Remove what a worker or front left half-done when it was killed; only for the worker that holds the lock."""
+        if (self.path / _OLD_TUNED).is_dir() and not (self.path / TUNED).exists():
+            (self.path / _OLD_TUNED).rename(self.path / TUNED)
         for pattern in _LEFTOVERS:
             for path in self.path.glob(pattern):
                 if path.parent == self.path or not path.parent.is_symlink():
@@ -251,6 +284,34 @@ class SessionDirectory:
         except OSError:
             return False  # no worker has ever made it
         return False
+
+    def attend(self) -> BinaryIO:
+        """Show that a front is here until the file that is returned is closed, or this process ends however it ends: no clock runs out on it.
+
+        Raises:
+            EnvironmentFault: The session cannot be written.
+        """
+        try:
+            file = os.fdopen(os.open(self._fronts, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+b")
+            fcntl.flock(file, fcntl.LOCK_SH)
+        except OSError as error:
+            raise EnvironmentFault(f"{plain(str(self._fronts), 120)} cannot be written: {error.strerror}.", _ELSEWHERE) from error
+        return file
+
+    def is_attended(self) -> bool:
+        """True while any front attends the session."""
+        try:
+            with self._fronts.open("r") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False  # no front has ever made it
+        return False
+
+    @property
+    def _fronts(self) -> Path:
+        return self.path / "fronts.lock"
 
     def discard(self, *, own_commands: Collection[int] = ()) -> None:
         """Remove the session if this object made it and nobody else has begun to use it, so that a failed start leaves nothing behind.

@@ -15,4 +15,7 @@ STARTING = "starting"
 READY = "ready"
 """Phase of a worker that takes commands."""
 
-__all__ = ["ALREADY_SERVED", "CANNOT_WRITE", "NO_ENGINE", "READY", "STARTING"]
+SEARCH = "tune"
+"""Kind of the command that searches; one of another front may end with its worker, and one in a Jupyter kernel may outlive its front."""
+
+__all__ = ["ALREADY_SERVED", "CANNOT_WRITE", "NO_ENGINE", "READY", "SEARCH", "STARTING"]

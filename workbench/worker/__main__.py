@@ -4,35 +4,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
 import os
 import sys
 import threading
-import time
-import traceback
 from pathlib import Path
-from typing import cast
 
-from workbench.engines.protocol import Engine
-from workbench.errors import EnvironmentFault
-from workbench.session import SessionDirectory
-from workbench.worker import ALREADY_SERVED, CANNOT_WRITE, NO_ENGINE
-from workbench.worker.context import Job
-from workbench.worker.jobs import Jobs
-from workbench.worker.service import Service
+from workbench.worker.presence import PipedFront
+from workbench.worker.serving import serve_session
 
-_ENGINE = ("workbench.engines.relax.engine", "RelaxEngine")
-_PROCESSES = "workbench.engines.relax.search.processes"
 _CHUNK_BYTES = 65536
-
-
-class _EngineError(Exception):
-    """The engine cannot be loaded."""
 
 
 def main() -> int:
     """Serve a session; returns the exit code."""
-    started = time.perf_counter()
     parser = argparse.ArgumentParser(prog="python -m workbench.worker", allow_abbrev=False)
     parser.add_argument("session", type=Path)
     parser.add_argument("--first-command", type=int, required=True, help="the command that the worker is started for; older ones are not done")
@@ -40,43 +24,20 @@ def main() -> int:
     parser.add_argument("--function-bytes", type=int, default=0, help="length of a pickled TE function at the start of standard input")
     options = parser.parse_args()
     front = _take_standard_input()
-    try:
-        directory = SessionDirectory.open(options.session)
-        with directory.lock() as mine:
-            if not mine:
-                _refuse(directory)
-                return ALREADY_SERVED
-            function = _read(front, options.function_bytes)
-            front_gone = threading.Event()
-            threading.Thread(target=_watch_front, args=(front, front_gone), name="front", daemon=True).start()
-            service = Service(directory, first=options.first_command, front_gone=front_gone)
-
-            def load() -> dict[str, Job]:
-                engine = _load_engine(search=_is_search(directory, options.first_command))
-                return Jobs(engine, start_s=time.perf_counter() - started, function=function, trust=options.trust).by_kind()
-
-            service.run(load)
-    except _EngineError as error:
-        _log(error.__cause__ or error)
-        return NO_ENGINE
-    except (EnvironmentFault, OSError) as error:
-        _log(error)
-        return CANNOT_WRITE
-    return 0
+    return serve_session(
+        options.session,
+        first=options.first_command,
+        trust=options.trust,
+        function=lambda: _read(front, options.function_bytes),
+        presence=lambda _: _watched(front),
+    )
 
 
-def _log(error: BaseException) -> None:
-    with contextlib.suppress(OSError):  # the log lies on the same full disk
-        traceback.print_exception(error)
-        sys.stderr.flush()
-
-
-def _refuse(directory: SessionDirectory) -> None:
-    """Say who serves the session already."""
-    with directory.store() as store:
-        owner = store.worker()
-    name = "another worker" if owner is None else f"the worker of process {owner.pid}"
-    sys.stderr.write(f"The session in {directory.path} is served by {name}.\n")
+def _watched(front: int) -> PipedFront:
+    """The front at the other end of the pipe."""
+    gone = threading.Event()
+    threading.Thread(target=_watch_front, args=(front, gone), name="front", daemon=True).start()
+    return PipedFront(gone)
 
 
 def _take_standard_input() -> int:
@@ -88,26 +49,6 @@ def _take_standard_input() -> int:
     return front
 
 
-def _is_search(directory: SessionDirectory, number: int) -> bool:
-    """True if the worker was started for a search."""
-    with directory.store() as store:
-        return store.command(number).kind == "tune"
-
-
-def _load_engine(*, search: bool) -> Engine:
-    """Import the engine; the only place that does, so that a front never loads TVM.
-
-    Args:
-        search: True has the processes that build and measure load TVM at the same time.
-    """
-    module, attribute = _ENGINE
-    try:
-        nursery = importlib.import_module(_PROCESSES).new_nursery() if search else None
-        return cast("Engine", getattr(importlib.import_module(module), attribute)(nursery))
-    except Exception as error:
-        raise _EngineError from error
-
-
 def _read(front: int, count: int) -> bytes:
     """The first `count` bytes from the front, or fewer if it has gone."""
     received = bytearray()
@@ -116,11 +57,11 @@ def _read(front: int, count: int) -> bytes:
     return bytes(received)
 
 
-def _watch_front(front: int, front_gone: threading.Event) -> None:
+def _watch_front(front: int, gone: threading.Event) -> None:
     """Wait for the end of the pipe, which the front holds open as long as it lives."""
     while os.read(front, _CHUNK_BYTES):
         pass
-    front_gone.set()
+    gone.set()
 
 
 def _run_process() -> None:

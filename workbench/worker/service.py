@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -14,29 +13,28 @@ from workbench.escaping import plain
 from workbench.records.command import Command, Failure
 from workbench.session import SessionDirectory
 from workbench.store import Store
-from workbench.worker import READY, STARTING
+from workbench.worker import READY, SEARCH, STARTING
 from workbench.worker.context import Job, JobContext
+from workbench.worker.presence import Presence
 
-SEARCH = "tune"
 _POLL_S = 0.01
-_IDLE_S = 600.0
 _EVENT_S = 0.1
 _REASON_LIMIT = 500
 
 
 class Service:
-    """Serves one session until its front is gone, or nobody asked for anything for a while.
+    """Serves one session until nobody wants it any more.
 
     Args:
         directory: The session, whose lock this process holds.
         first: The command that the worker was started for; what waits from before it is not done.
-        front_gone: Set when the process that started the worker has ended; the service then ends after the commands at hand.
+        presence: Tells when fronts have gone; the service then ends after the commands at hand.
     """
 
-    def __init__(self, directory: SessionDirectory, *, first: int, front_gone: threading.Event) -> None:
+    def __init__(self, directory: SessionDirectory, *, first: int, presence: Presence) -> None:
         self._directory = directory
         self._first = first
-        self._front_gone = front_gone
+        self._presence = presence
 
     def run(self, load: Callable[[], dict[str, Job]]) -> None:
         """Serve.
@@ -62,11 +60,11 @@ class Service:
         last_work = time.monotonic()
         while True:
             # A search ends with the front that started the worker: whoever else wants one starts a worker of its own.
-            command = store.take_command(jobs.keys() - {SEARCH} if self._front_gone.is_set() else None)
+            command = store.take_command(jobs.keys() - {SEARCH} if self._presence.is_gone() else None)
             if command is None:
-                if self._front_gone.is_set() or time.monotonic() - last_work > _IDLE_S:
+                if self._presence.is_time_to_end(time.monotonic() - last_work):
                     return
-                self._front_gone.wait(_POLL_S)
+                self._presence.wait(_POLL_S)
                 continue
             self._answer(store, jobs, command)
             last_work = time.monotonic()
@@ -77,7 +75,7 @@ class Service:
             store=store,
             command=command.command,
             on_progress=self._progress(store, command),
-            front_gone=self._front_gone.is_set,
+            front_gone=self._presence.is_gone,
         )
         try:
             result = jobs[command.kind](context, command.arguments)
@@ -89,7 +87,9 @@ class Service:
     def _answer_failure(self, store: Store, command: Command, error: BaseException) -> None:
         """Answer that a command was stopped, or why it failed; TVM may have wrapped the interruption into an error of its own."""
         asked_to_end = store.command(command.command).cancelled
-        if isinstance(error, Interrupted) and not asked_to_end and self._front_gone.is_set():
+        if isinstance(error, Interrupted) and not asked_to_end and self._presence.is_gone():
+            if why := self._presence.why_gone():
+                store.update_manifest({"last_stop": {"command": command.kind, "cause": why}})
             store.abandon_command(command.command)  # of another front, which gives it again to a worker of its own
             return
         cancelled = isinstance(error, Interrupted) or asked_to_end

@@ -49,11 +49,11 @@ export default definePart("inspector", (part) => {
   );
 
   part.on("tasks", ({ tasks: changed }) => {
-    const before = current()?.best;
+    const before = current();
     for (const task of changed) tasks.set(task.task, task);
     showChoices();
-    if (turn === 0 || !current()) refresh();
-    else if (current().best !== before && part.model.get("trial") === null) offerNewBest();
+    if (turn === 0 || !before || !current()) refresh();
+    else if (current().best !== before.best && part.model.get("trial") === null) offerNewBest();
   });
   for (const trait of ["task", "trial", "view"]) part.watch(trait, () => refresh());
   part.watch("height", fit);

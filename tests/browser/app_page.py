@@ -1,0 +1,99 @@
+"""The app in a page, as a user sees it: what tests and pictures do with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+HOSTILE = "<img src=x onerror=\"document.body.dataset.hacked='yes'\">"
+CELL = "from workbench.notebook import Workbench\napp = Workbench()\napp"
+LONG_MS = 45_000
+
+
+def write_model(path: Path) -> None:
+    """A small network with two convolutions of one structure, a matrix product, and names that no page may take for HTML."""
+    rng = np.random.default_rng(0)
+    weights = [
+        numpy_helper.from_array((rng.random((8, 8, 3, 3)) / 72).astype("float32"), "w1"),
+        numpy_helper.from_array((rng.random((8, 8, 3, 3)) / 72).astype("float32"), "w2"),
+        numpy_helper.from_array((rng.random((8 * 14 * 14, 10)) / 1568).astype("float32"), "w3"),
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["a"], name=f"/first/{HOSTILE}", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["b"], name="/first/relu"),
+        helper.make_node("Conv", ["b", "w2"], ["c"], name="/second/conv", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["d"], name="/second/relu"),
+        helper.make_node("Flatten", ["d"], ["e"], name="/flatten"),
+        helper.make_node("MatMul", ["e", "w3"], ["y"], name="/classify"),
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 14, 14])]
+    graph = helper.make_graph(nodes, "graph", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 10])], weights)
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10).SerializeToString())
+
+
+class AppPage:
+    """The app in a page.
+
+    Args:
+        page: The page that shows it.
+    """
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.shell = page.locator(".wb-shell")
+
+    def wait_for_phase(self, *phases: str) -> None:
+        """Wait until the app is in one of some phases."""
+        selector = ", ".join(f'.wb-shell[data-phase="{phase}"]' for phase in phases)
+        self.page.locator(selector).first.wait_for(timeout=LONG_MS)
+
+    def phase(self) -> str:
+        return str(self.shell.first.get_attribute("data-phase"))
+
+    def button(self, name: str) -> Any:
+        return self.shell.get_by_role("button", name=name, exact=True)
+
+    def profile(self, model: str) -> None:
+        """Choose a model and press the button."""
+        field = self.shell.get_by_label("Model", exact=True)
+        field.fill(model)
+        self.button("Profile").click()
+        self.wait_for_phase("profiled", "tuned", "stopped")
+        self.page.locator(".wb-table .ag-row").first.wait_for()
+
+    def box(self, row: int) -> Any:
+        return self.page.locator(f'.wb-table .ag-row[row-id="{row}"] .ag-selection-checkbox input')
+
+    def cell(self, row: int, column: str) -> Any:
+        return self.page.locator(f'.wb-table .ag-row[row-id="{row}"] .ag-cell[col-id="{column}"]')
+
+    def selected(self) -> str:
+        return str(self.shell.locator(".wb-selected").inner_text())
+
+    def wait_for_selected(self, start: str) -> None:
+        """Wait until so much is ticked."""
+        self.page.wait_for_function("(start) => document.querySelector('.wb-selected')?.textContent.startsWith(start)", arg=start)
+
+    def tune(self, trials: int) -> None:
+        """Search with so many trials a task."""
+        self.shell.get_by_label("Trials of each task").fill(str(trials))
+        self.button("Tune").click()
+
+    def wait_for_trials(self, count: int) -> None:
+        """Wait until so many trials are drawn."""
+        self.page.wait_for_function(
+            "(count) => Number(document.querySelector('.wb-monitor')?.dataset.wbEnd ?? 0) >= count", arg=count, timeout=LONG_MS
+        )
+
+    def drawn_trials(self) -> int:
+        return int(self.page.locator(".wb-monitor").get_attribute("data-wb-end") or 0)
+
+    def export(self, name: str, path: Path) -> str:
+        """Export something; what the file holds."""
+        with self.page.expect_download() as started:
+            self.shell.get_by_label("Export").select_option(name)
+        started.value.save_as(path)
+        return path.read_text(encoding="utf-8")

@@ -1,0 +1,420 @@
+"""The app without a page, on a session whose worker is a stand-in: a thread that holds the lock and answers through the store."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Self
+
+import pytest
+
+import workbench
+from workbench.errors import SelectionError
+from workbench.notebook.app import state
+from workbench.notebook.app.model import AppModel
+from workbench.notebook.app.state import AppState
+from workbench.notebook.app.teller import Teller
+from workbench.records.command import CANCELLED, FINAL_STATES, Command, Failure
+from workbench.records.trial import OK, Trial
+from workbench.records.tuning import FASTER, Final, TaskProgress
+from workbench.session import SessionDirectory
+from workbench.store import Store, connection
+from workbench.worker import READY
+
+HANG_S = 60
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + HANG_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+class StandIn:
+    """Serves a session: answers everything at once but a search, which goes on until it is stopped or told to end."""
+
+    def __init__(self, directory: SessionDirectory) -> None:
+        self.directory = directory
+        self.taken: list[Command] = []
+        self.answers = threading.Event()
+        self.answers.set()
+        self._end = threading.Event()
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._started.wait(HANG_S)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.die()
+
+    def die(self) -> None:
+        """End in the middle of whatever it does."""
+        self._end.set()
+        self._thread.join(HANG_S)
+        assert not self._thread.is_alive()
+
+    def kinds(self) -> list[str]:
+        return [command.kind for command in self.taken]
+
+    def finish_search(self, *, final: bool = True) -> None:
+        with self.directory.store() as store:
+            found = store.last_command("tune")
+            assert found is not None
+            for task in store.trials.progress() if final else ():
+                store.trials.set_progress(replace(task, state="finished", final=Final(1, 100.0, 1.0, 50.0, 1.0, 1, 11, FASTER, "twice as fast")))
+            store.finish_command(found.command, result={"trials": 2, "seconds": 1.0, "stopped_because": "enough", "tasks": []})
+
+    def measure(self, task: str, name: str, number: int, time_us: float) -> None:
+        with self.directory.store() as store:
+            trial = Trial(task, number, OK, "", "f00d", "search", "here", (time_us,), 1, 0.0, 0.1, 0.1, None, time_us, 1.0)
+            store.trials.add(trial, "[]", TaskProgress(task, name, 1, state="searching", trials=number + 1, best=number, best_us=time_us))
+
+    def _serve(self) -> None:
+        with self.directory.lock() as mine, self.directory.store() as store:
+            assert mine
+            store.set_worker(1, READY)
+            self._started.set()
+            while not self._end.is_set():
+                command = store.take_command() if self.answers.is_set() else None
+                if command is None:
+                    self._end_cancelled(store)
+                    time.sleep(0.002)
+                    continue
+                self.taken.append(command)
+                if command.kind != "tune":
+                    store.finish_command(command.command, result={})
+
+    @staticmethod
+    def _end_cancelled(store: Store) -> None:
+        for number in store.open_commands():
+            if store.command(number).cancelled:
+                store.finish_command(number, cancelled=True)
+
+
+@pytest.fixture
+def worker(session: SessionDirectory) -> Iterator[StandIn]:
+    with StandIn(session) as stand_in:
+        yield stand_in
+
+
+Open = Callable[[], AppModel]
+
+
+@pytest.fixture
+def open_app(session: SessionDirectory) -> Iterator[Open]:
+    """Makes apps on the session."""
+    apps: list[AppModel] = []
+
+    def make() -> AppModel:
+        app = AppModel(on_state=lambda _: None)
+        apps.append(app)
+        app.adopt(workbench.open(session.path))
+        wait_until(lambda: app.state.profile is not None)
+        return app
+
+    yield make
+    for app in apps:
+        app.close()
+
+
+def in_phase(app: AppModel, phase: str) -> Callable[[], bool]:
+    return lambda: app.state.phase == phase
+
+
+def task_of(app: AppModel, name: str) -> str:
+    profile = app.state.profile
+    assert profile is not None
+    return next(task.task for task in profile.tasks if task.name == name)
+
+
+def searching(app: AppModel, worker: StandIn, rows: tuple[int, ...] = (0,)) -> None:
+    app.tick(rows)
+    app.tune(per_task=8)
+    wait_until(lambda: "tune" in worker.kinds())
+    wait_until(in_phase(app, state.TUNING))
+
+
+def test_a_session_that_is_opened_shows_its_profile_and_its_ticks(open_app: Open, worker: StandIn, session: SessionDirectory) -> None:
+    app = open_app()
+    assert app.state.phase == state.PROFILED
+    assert app.state.model == "net"
+    wait_until(lambda: app.state.worker.state == state.READY)
+    app.tick([1])
+    wait_until(lambda: stored_rows(session) == (1,))
+    again = open_app()
+    assert again.state.selection is not None
+    assert again.state.selection.rows == (1,)
+
+
+def stored_rows(session: SessionDirectory) -> tuple[int, ...]:
+    with session.store() as store:
+        selection = store.selection()
+    return () if selection is None else selection.rows
+
+
+def test_two_apps_on_one_session_agree(open_app: Open, worker: StandIn) -> None:
+    one, two = open_app(), open_app()
+    one.tick([0])
+    wait_until(lambda: two.state.selection is not None and two.state.selection.rows == (0, 2))
+    two.tick([0, 2, 3])
+    wait_until(lambda: one.state.selection is not None and one.state.selection.rows == (0, 2, 3))
+    searching(one, worker, (0, 2))
+    wait_until(in_phase(two, state.TUNING))
+    two.pause()
+    wait_until(in_phase(one, state.PAUSED))
+    one.resume()
+    wait_until(in_phase(two, state.TUNING))
+
+
+def test_a_search_asks_for_what_is_ticked_and_goes_on_where_there_are_trials(open_app: Open, worker: StandIn) -> None:
+    app = open_app()
+    app.tick([1])
+    app.set_task_budget(task_of(app, "dense"), trials=5)
+    app.tune(per_task=8, seconds=30.0)
+    wait_until(lambda: "tune" in worker.kinds())
+    asked = next(command.arguments for command in worker.taken if command.kind == "tune")
+    assert [(task["name"], task["trials"]) for task in asked["tasks"]] == [("dense", 5)]
+    assert asked["budget"]["per_task"] == 8
+    assert asked["budget"]["seconds"] == 30.0
+    assert asked["resume"] is True
+
+
+def test_trials_states_and_the_end_come_from_the_store(open_app: Open, worker: StandIn) -> None:
+    app = open_app()
+    searching(app, worker)
+    worker.measure(task_of(app, "conv2d"), "conv2d", 0, 100.0)
+    worker.measure(task_of(app, "conv2d"), "conv2d", 1, 50.0)
+    wait_until(lambda: [task.best_us for task in app.state.progress] == [50.0])
+    worker.finish_search()
+    wait_until(in_phase(app, state.TUNED))
+    assert state.APPLY in app.state.actions
+    wait_until(lambda: "warm" in worker.kinds())
+
+
+def test_pause_resume_and_stop_reach_the_search(open_app: Open, worker: StandIn) -> None:
+    app = open_app()
+    searching(app, worker)
+    app.pause()
+    wait_until(in_phase(app, state.PAUSED))
+    app.resume()
+    wait_until(in_phase(app, state.TUNING))
+    app.stop()
+    wait_until(in_phase(app, state.ENDING))
+    assert [kind for kind in worker.kinds() if kind in ("pause", "resume", "stop")] == ["pause", "resume", "stop"]
+
+
+def test_a_worker_that_dies_is_noticed_and_resume_asks_for_the_same_again(open_app: Open, session: SessionDirectory) -> None:
+    with StandIn(session) as first:
+        app = open_app()
+        searching(app, first)
+        asked = {name: value for name, value in first.taken[-1].arguments.items() if name != "expects_trust"}
+        first.measure(task_of(app, "conv2d"), "conv2d", 0, 100.0)
+        with session.store() as store:
+            store.update_manifest({"search": {"request": asked}})
+        first.die()
+        wait_until(in_phase(app, state.STOPPED))
+    assert app.state.problem is not None
+    assert app.state.problem.remedy
+    assert state.RESUME in app.state.actions
+    with StandIn(session) as second:
+        app.resume()
+        wait_until(in_phase(app, state.TUNING))
+        wait_until(lambda: "tune" in second.kinds())
+        again = next(command.arguments for command in second.taken if command.kind == "tune")
+        assert again["budget"] == asked["budget"]
+        assert again["resume"] is True
+        assert app.state.problem is None
+
+
+def test_a_search_of_another_front_is_found_and_steered(open_app: Open, worker: StandIn, session: SessionDirectory) -> None:
+    first = open_app()
+    searching(first, worker)
+    first.close()
+    with session.store() as store:
+        command = store.last_command("tune")
+        assert command is not None
+        assert command.state not in FINAL_STATES, "closing the app ends no search of another worker"
+    second = open_app()
+    wait_until(in_phase(second, state.TUNING))
+    second.pause()
+    wait_until(in_phase(second, state.PAUSED))
+
+
+def test_ticking_while_it_runs_adds_and_drops_tasks_and_budgets_reach_it(open_app: Open, worker: StandIn) -> None:
+    app = open_app()
+    searching(app, worker, (0,))
+    worker.measure(task_of(app, "conv2d"), "conv2d", 0, 100.0)
+    app.tick([0, 2, 3])
+    wait_until(lambda: "add" in worker.kinds())
+    app.set_task_budget(task_of(app, "softmax"), trials=4)
+    wait_until(lambda: "budget" in worker.kinds())
+    app.tick([3])
+    wait_until(lambda: "drop" in worker.kinds())
+    told = {command.kind: {name: value for name, value in command.arguments.items() if name != "search"} for command in worker.taken}
+    assert told["add"]["task"] == task_of(app, "softmax")
+    assert told["budget"] == {"task": task_of(app, "softmax"), "trials": 4, "seconds": None}
+    assert told["drop"] == {"task": task_of(app, "conv2d")}
+
+
+def test_no_click_waits_for_the_worker(open_app: Open, worker: StandIn) -> None:
+    app = open_app()
+    searching(app, worker)
+    worker.answers.clear()
+    app.pause()
+    app.tick([0, 2, 1])
+    app.stop()
+    app.cancel()
+    assert app.state.selection is not None, "all of these returned although nobody answers"
+    assert app.state.selection.rows == (0, 1, 2)
+    worker.answers.set()
+
+
+def test_cancel_ends_a_search_at_once_and_it_can_go_on(open_app: Open, worker: StandIn, session: SessionDirectory) -> None:
+    app = open_app()
+    searching(app, worker)
+    worker.measure(task_of(app, "conv2d"), "conv2d", 0, 100.0)
+    app.cancel()
+    wait_until(in_phase(app, state.STOPPED))
+    with session.store() as store:
+        command = store.last_command("tune")
+        assert command is not None
+        assert command.state == CANCELLED
+    assert app.state.problem is None, "the user wanted it"
+
+
+def test_what_the_worker_answers_is_shown_as_a_problem_with_its_remedy(open_app: Open, session: SessionDirectory) -> None:
+    with StandIn(session) as stand_in:
+        app = open_app()
+        searching(app, stand_in)
+        with session.store() as store:
+            command = store.last_command("tune")
+            assert command is not None
+            store.finish_command(command.command, failure=Failure("EnvironmentFault", "The disk is full.", "Free some space.", "Traceback"))
+        wait_until(lambda: app.state.problem is not None)
+        assert app.state.problem is not None
+        assert (app.state.problem.message, app.state.problem.remedy) == ("The disk is full.", "Free some space.")
+        app.dismiss()
+        wait_until(lambda: app.state.problem is None)
+
+
+def test_a_selection_travels_as_a_file(open_app: Open, worker: StandIn) -> None:
+    app = open_app()
+    with pytest.raises(SelectionError, match="Nothing is ticked"):
+        app.export_selection()
+    app.tick([1])
+    text = app.export_selection()
+    app.tick([3])
+    app.import_selection(text)
+    assert app.state.selection is not None
+    assert app.state.selection.rows == (1,)
+    app.import_selection("{")
+    assert app.state.problem is not None
+    assert "not valid JSON" in app.state.problem.message
+    assert app.state.selection.rows == (1,)
+
+
+def test_a_locked_store_is_said_and_the_ticks_fall_back(
+    open_app: Open, worker: StandIn, session: SessionDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = open_app()
+    monkeypatch.setattr(connection, "_BUSY_TIMEOUT_S", 0.05)
+    worker.answers.clear()
+    with session.store() as store:
+        store._sql.execute("BEGIN IMMEDIATE")  # noqa: SLF001 - as another program would hold it
+        app.tick([1])
+        wait_until(lambda: app.state.problem is not None)
+        store._sql.execute("ROLLBACK")  # noqa: SLF001
+    assert app.state.problem is not None
+    assert "locked" in app.state.problem.message
+    assert app.state.selection is None
+    app.tick([1])
+    wait_until(lambda: stored_rows(session) == (1,))
+
+
+def test_a_session_that_cannot_be_read_is_looked_at_again(open_app: Open, session: SessionDirectory) -> None:
+    app = open_app()
+    with session.store() as store:
+        store.update_manifest({"request": {"source": 7}})
+        good = store._sql.execute("SELECT record FROM selection").fetchone()  # noqa: SLF001
+        store._sql.execute("INSERT OR REPLACE INTO selection VALUES (1, '{')")  # noqa: SLF001 - as a damaged disk would
+    assert good is None
+    wait_until(lambda: app.state.trouble is not None)
+    assert app.state.trouble is not None
+    assert "damaged" in app.state.trouble.message
+    with session.store() as store:
+        store._sql.execute("DELETE FROM selection")  # noqa: SLF001
+    wait_until(lambda: app.state.trouble is None)
+
+
+def test_a_model_that_cannot_be_opened_leaves_what_was_open(open_app: Open, worker: StandIn) -> None:
+    from workbench.notebook.app.choices import Opening  # noqa: PLC0415 - one use
+
+    app = open_app()
+    app.open(Opening("nothing-of-that-name.onnx"))
+    wait_until(lambda: app.state.problem is not None)
+    assert app.state.profile is not None
+    assert app.state.phase == state.PROFILED
+    assert app.state.problem is not None
+    assert "no model" in app.state.problem.message
+
+
+def test_states_are_told_one_at_a_time_the_newest_last_and_none_twice() -> None:
+    told: list[AppState] = []
+    may_go = threading.Event()
+    present = AppState()
+
+    def draw(shown: AppState) -> None:
+        assert may_go.wait(HANG_S)
+        told.append(shown)
+
+    teller = Teller(lambda: present, draw)
+    for number in range(1000):
+        present = AppState(model=f"net{number}")
+        teller.tell()
+    may_go.set()
+    wait_until(lambda: bool(told) and told[-1].model == "net999")
+    teller.tell()
+    teller.close()
+    assert len(told) <= 3
+    assert len({shown.model for shown in told}) == len(told)
+
+
+def test_what_a_view_does_wrong_does_not_stop_the_next_one(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[str] = []
+    present = AppState(model="bad")
+
+    def draw(shown: AppState) -> None:
+        told.append(shown.model)
+        if shown.model == "bad":
+            raise RuntimeError("no")
+
+    teller = Teller(lambda: present, draw)
+    teller.tell()
+    wait_until(lambda: told == ["bad"])
+    present = AppState(model="good")
+    teller.tell()
+    wait_until(lambda: told == ["bad", "good"])
+    teller.close()
+    assert "could not be shown" in caplog.text
+
+
+def test_a_closed_app_tells_nothing_more_and_does_nothing_more(open_app: Open, worker: StandIn, session: SessionDirectory) -> None:
+    app = open_app()
+    app.close()
+    app.tick([1])
+    app.tune(per_task=1)
+    assert stored_rows(session) == ()
+    assert "tune" not in worker.kinds()
+
+
+def test_an_app_attends_its_session_until_it_is_closed(open_app: Open, worker: StandIn, session: SessionDirectory) -> None:
+    app = open_app()
+    wait_until(session.is_attended)
+    app.close()
+    assert not session.is_attended()

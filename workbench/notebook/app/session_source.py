@@ -1,0 +1,39 @@
+"""Gives the inspector its texts: asks a session, in threads, so that nothing waits for the worker that should not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from workbench.api import Session
+from workbench.records.rerun import Rerun
+from workbench.records.view import ViewInfo, ViewText
+from workbench.records.view_diff import ViewDiff
+
+
+class SessionSource:
+    """Implements `workbench.notebook.inspector.source.InspectorSource`.
+
+    Args:
+        session: Whose trials are looked at.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def views(self, task: str) -> Sequence[ViewInfo]:
+        """All views of a task on this machine."""
+        return await asyncio.to_thread(self._session.views, task)
+
+    async def text(self, task: str, trial: int, view: str) -> ViewText:
+        """One view of one trial."""
+        found = await asyncio.to_thread(self._session.inspection, task, view, trial=trial)
+        return found.view(view)
+
+    async def diff(self, task: str, left: int, right: int, view: str) -> ViewDiff:
+        """One view of two trials."""
+        return await asyncio.to_thread(self._session.diff, task, view, trial=right, other=left)
+
+    async def rerun(self, task: str, trial: int) -> Rerun:
+        """Measure a trial again."""
+        return await asyncio.to_thread(self._session.rerun, task, trial)

@@ -1,0 +1,173 @@
+"""The app: its parts on one page, with one selection for all of them."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ipywidgets
+
+from workbench.api import Session
+from workbench.api import open as open_session
+from workbench.errors import InputError, WorkbenchError
+from workbench.kernel.jupyter_kernel import JupyterKernel
+from workbench.notebook.app import choices
+from workbench.notebook.app.exports import export
+from workbench.notebook.app.model import AppModel
+from workbench.notebook.app.parts import Parts
+from workbench.notebook.app.shown import shown
+from workbench.notebook.app.state import AppState
+from workbench.notebook.app.uploads import Upload
+from workbench.notebook.shell.shell import Shell
+from workbench.session import latest_session
+
+_live: weakref.WeakSet[Workbench] = weakref.WeakSet()
+
+
+class Workbench(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
+    """The whole job on one page: profile a model, tick what takes the time, tune it, apply what is faster, read what won.
+
+    What takes long happens in a kernel of its own, the backend kernel, and in threads of this one: cells stay usable. A search goes on when
+    the page is closed or this kernel restarts; a workbench that is made again finds it.
+
+    Args:
+        session: What to show: a session, or the directory of one; None takes the session of the current folder that was used last, if there
+            is any.
+        kernel: Name of the Jupyter kernel that TVM runs in; None takes this Python's own.
+        theme: ``auto`` follows the page; ``light`` or ``dark``.
+
+    Attributes:
+        shell: Model, target, selection and the buttons.
+        parts: Table, graph, monitor, inspector and comparison.
+        model: What the app does, without a page.
+    """
+
+    def __init__(self, session: Session | str | Path | None = None, *, kernel: str | None = None, theme: str = "auto") -> None:
+        self._lock = threading.RLock()
+        self._upload: Upload | None = None
+        self.shell = Shell(self._act, theme=theme)
+        self.model = AppModel(on_state=self._draw, new_host=lambda: JupyterKernel() if kernel is None else JupyterKernel(kernel))
+        self.parts = Parts(self.model, theme=theme)
+        super().__init__([self.shell, self.parts.box], layout=ipywidgets.Layout(width="100%", overflow="visible"))
+        self.shell.choices = _choices(targets=[])
+        self.shell.view = shown(self.model.state)
+        self.shell.observe(lambda change: self.parts.set_theme(change["new"]), names="theme")
+        self.model.do(lambda: setattr(self.shell, "choices", _choices(targets=choices.target_choices())))
+        self._begin(session)
+        _live.add(self)
+
+    @property
+    def session(self) -> Session | None:
+        """The session that is open."""
+        return self.model.session
+
+    def close(self) -> None:
+        """Take the app off the page; a search goes on for the time of its lease."""
+        self.model.close()
+        self._close_widgets()
+
+    def _begin(self, session: Session | str | Path | None) -> None:
+        """Show a session, the one of an older app of this process included, which then is taken off its page."""
+        path = session.path if isinstance(session, Session) else Path(session).absolute() if session is not None else latest_session()
+        if path is None:
+            return
+        handed = _take_over(path.absolute())
+        if isinstance(session, Session) or handed is not None:
+            self.model.adopt(session if isinstance(session, Session) else handed or open_session(path))
+        else:
+            self.model.open(choices.Opening(str(path), is_session=True))
+
+    def _hand_over(self) -> Session | None:
+        session = self.model.release()
+        self._close_widgets()
+        return session
+
+    def _close_widgets(self) -> None:
+        self.parts.close()
+        self.shell.close()
+        super().close()
+
+    # what the page asks for
+
+    def _act(self, kind: str, content: Mapping[str, Any], buffers: Sequence[memoryview]) -> None:
+        """Do what was clicked; all of it returns at once."""
+        try:
+            self._do(kind, content, buffers)
+        except WorkbenchError as error:
+            self.model.report(error)
+
+    def _do(self, kind: str, content: Mapping[str, Any], buffers: Sequence[memoryview]) -> None:
+        model = self.model
+        if kind in ("cancel", "pause", "resume", "stop", "apply", "dismiss"):
+            getattr(model, kind)()
+        elif kind == "open":
+            model.open(choices.read_opening(content))
+        elif kind == "tune":
+            model.tune(per_task=content.get("per_task"), seconds=content.get("seconds"))
+        elif kind == "untick":
+            model.untick(_text(content, "task"))
+        elif kind == "budget":
+            model.set_task_budget(_text(content, "task"), trials=content.get("trials"), seconds=content.get("seconds"))
+        elif kind == "import":
+            model.import_selection(_text(content, "text"))
+        elif kind == "export":
+            model.do(lambda: self._export(content.get("what")))
+        elif kind == "upload":
+            self._receive_file(content, buffers)
+        elif kind == "sessions":
+            self.shell.choices = {**self.shell.choices, "sessions": choices.session_choices()}
+
+    def _export(self, what: object) -> None:
+        session = self.model.session
+        if session is not None:
+            file = export(session, what)
+            self.shell.offer_file(file.name, file.text, file.media_type)
+
+    def _receive_file(self, content: Mapping[str, Any], buffers: Sequence[memoryview]) -> None:
+        """Take a piece of a file that was dropped."""
+        if content.get("offset") == 0:
+            if self._upload is not None:
+                self._upload.drop()
+            self._upload = Upload(content.get("name"), content.get("size"))
+        upload = self._upload
+        if upload is None or not buffers:
+            raise InputError("The file arrived in disorder.", "Drop it again.")
+        if upload.take(buffers[0], offset=content.get("offset")):
+            self._upload = None
+            self.shell.post("uploaded", path=str(upload.path))
+        else:
+            self.shell.post("uploading", received=upload.received)
+
+    # what is shown
+
+    def _draw(self, state: AppState) -> None:
+        self.shell.view = shown(state)
+        self.parts.show(state)
+
+
+def _take_over(path: Path) -> Session | None:
+    """The session of an app of this process that shows the same; that app is closed."""
+    for app in list(_live):
+        if app.session is not None and app.session.path == path:
+            _live.discard(app)
+            return app._hand_over()  # noqa: SLF001 - one app to another
+    return None
+
+
+def _choices(*, targets: list[dict[str, str]]) -> dict[str, Any]:
+    return {
+        "models": choices.model_choices(),
+        "sessions": choices.session_choices(),
+        "targets": targets,
+        "layouts": list(choices.LAYOUTS),
+    }
+
+
+def _text(content: Mapping[str, Any], name: str) -> str:
+    value = content.get(name)
+    if not isinstance(value, str):
+        raise InputError("The page sent something that makes no sense.", "Reload the page.")
+    return value

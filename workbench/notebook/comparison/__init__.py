@@ -1,0 +1,1 @@
+"""What applying the winners gave, in a notebook."""

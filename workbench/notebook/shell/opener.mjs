@@ -1,0 +1,140 @@
+/** Model, target and layout: chosen from lists, typed, or dropped as a file. */
+
+import { element } from "../part.mjs";
+import { pieces } from "./words.mjs";
+
+const PIECE_BYTES = 512 * 1024;
+const OTHER = "other";
+let made = 0;
+
+/** @param {import("../part.mjs").Part} part */
+export function makeOpener(part) {
+  const list = element("datalist", { id: `wb-models-${(made += 1)}` });
+  const model = element("input", { class: "wb-input wb-model", type: "text", list: list.id, "aria-label": "Model", placeholder: "a bundled name, a file, a session …", spellcheck: "false", autocomplete: "off" });
+  const file = element("input", { class: "wb-hidden-text", type: "file", tabindex: "-1", "aria-hidden": "true" });
+  const browse = element("button", { class: "wb-button", type: "button", title: "Or drop a file here" }, "File …");
+  const target = element("select", { class: "wb-select wb-target", "aria-label": "Target" });
+  const typed = element("input", { class: "wb-input wb-typed", type: "text", "aria-label": "Target as TVM writes it", placeholder: '{"kind": "llvm", "mcpu": …}', hidden: true });
+  const layout = element("select", { class: "wb-select", "aria-label": "Layout" });
+  const shapes = element("input", { class: "wb-input", type: "text", "aria-label": "Shapes of inputs with dynamic dimensions", placeholder: "input=1,3,224,224" });
+  const args = element("input", { class: "wb-input", type: "text", "aria-label": "Arguments of a TE workload", placeholder: "[1, 64]" });
+  const trust = element("input", { type: "checkbox" });
+  const again = element("input", { type: "checkbox" });
+  const profile = element("button", { class: "wb-button wb-primary wb-profile", type: "button" }, "Profile");
+  const cancel = element("button", { class: "wb-button wb-cancel", type: "button", hidden: true }, "Cancel");
+  const upload = element("span", { class: "wb-muted", role: "status" });
+  const labelled = (words, ...controls) => element("label", { class: "wb-label" }, element("span", { class: "wb-muted" }, words), ...controls);
+  const more = element("details", { class: "wb-more" },
+    element("summary", {}, "More"),
+    element("div", { class: "wb-more-list" },
+      labelled("Layout", layout),
+      labelled("Shapes", shapes),
+      labelled("Arguments", args),
+      element("label", { title: "TVMScript, torch.export archives and module:function run code of their author" }, trust, " Trust the model's own code"),
+      element("label", { title: "Even if the session has a profile" }, again, " Measure again"),
+    ),
+  );
+  const row = element("div", { class: "wb-bar wb-opener" }, labelled("Model", model, list), browse, file, labelled("Target", target, typed), more, profile, cancel, upload);
+  let sessions = new Set();
+  let sending = null;
+  let shownModel = "";
+
+  profile.addEventListener("click", open);
+  cancel.addEventListener("click", () => part.send("cancel"));
+  model.addEventListener("keydown", (event) => event.key === "Enter" && !profile.disabled && open());
+  model.addEventListener("focus", () => part.send("sessions"));
+  target.addEventListener("change", () => (typed.hidden = target.value !== OTHER));
+  browse.addEventListener("click", () => file.click());
+  file.addEventListener("change", () => file.files[0] && send(file.files[0]));
+  for (const name of ["dragenter", "dragover"]) {
+    part.root.addEventListener(name, (event) => {
+      if (![...event.dataTransfer.types].includes("Files")) return;
+      event.preventDefault();
+      event.stopPropagation();
+      row.classList.add("wb-dropping");
+    }, { signal: part.signal });
+  }
+  part.root.addEventListener("dragleave", (event) => part.root.contains(event.relatedTarget) || row.classList.remove("wb-dropping"), { signal: part.signal });
+  part.root.addEventListener("drop", (event) => {
+    row.classList.remove("wb-dropping");
+    const [dropped] = event.dataTransfer.files;
+    if (!dropped) return;
+    event.preventDefault();
+    event.stopPropagation();
+    send(dropped);
+  }, { signal: part.signal });
+
+  function open() {
+    const chosen = model.value.trim();
+    part.send("open", {
+      model: chosen,
+      is_session: sessions.has(chosen),
+      target: target.value === OTHER ? typed.value : target.value,
+      layout: layout.value || "keep",
+      shapes: shapes.value,
+      args: args.value,
+      trust: trust.checked,
+      refresh: again.checked,
+    });
+  }
+
+  function send(chosen) {
+    sending = { file: chosen, rest: pieces(chosen.size, PIECE_BYTES) };
+    upload.textContent = `${chosen.name}: 0 %`;
+    sendPiece();
+  }
+
+  async function sendPiece() {
+    const mine = sending;
+    if (!mine?.rest.length) {
+      if (mine) upload.textContent = "The file is empty.";
+      return;
+    }
+    const [offset, length] = mine.rest.shift();
+    const buffer = await mine.file.slice(offset, offset + length).arrayBuffer();
+    if (mine === sending && !part.signal.aborted) part.send("upload", { name: mine.file.name, size: mine.file.size, offset }, [buffer]);
+  }
+
+  return {
+    element: row,
+    uploading(received) {
+      if (!sending) return;
+      upload.textContent = `${sending.file.name}: ${Math.floor((100 * received) / sending.file.size)} %`;
+      sendPiece();
+    },
+    uploaded(path) {
+      if (sending) upload.textContent = `${sending.file.name} is here.`;
+      sending = null;
+      file.value = "";
+      model.value = path;
+      profile.focus();
+    },
+    choose(choices) {
+      if (!choices?.models) return;
+      sessions = new Set(choices.sessions.map(({ value }) => value));
+      list.replaceChildren(
+        ...choices.sessions.map(({ value, label }) => element("option", { value }, `session ${label}`)),
+        ...choices.models.map(({ value, about }) => element("option", { value }, about)),
+      );
+      const before = target.value;
+      target.replaceChildren(
+        ...(choices.targets.length ? choices.targets : [{ value: "auto", label: "this machine" }]).map(({ value, label }) => element("option", { value }, label)),
+        element("option", { value: OTHER }, "JSON, a tag, or TVM's own form …"),
+      );
+      target.value = before || "auto";
+      if (!target.value) target.value = "auto";
+      layout.replaceChildren(...choices.layouts.map((value) => element("option", { value }, value === "keep" ? "the model's own" : value)));
+    },
+    show(view) {
+      const may = view.actions.includes("open");
+      profile.disabled = !may;
+      profile.classList.toggle("wb-primary", !view.profiled);
+      for (const control of [model, browse, target, typed]) control.disabled = !may;
+      cancel.hidden = !view.actions.includes("cancel");
+      if (view.model && view.model !== shownModel && document.activeElement !== model && !sending) {
+        shownModel = view.model;
+        if (!model.value) model.value = view.model;
+      }
+    },
+  };
+}
