@@ -37,18 +37,17 @@ class Requests:
         self._running: dict[str, Future[None]] = {}
         self._closed = False
 
-    def ask(self, slot: str, number: int, question: Coroutine[Any, Any, Answer], answered: Callable[[Answer], None]) -> None:
+    def ask(self, slot: str, number: int, question: Callable[[], Coroutine[Any, Any, Answer]], answered: Callable[[Answer], None]) -> None:
         """Answer a question in the background.
 
         Args:
             slot: What kind of question: a newer one of the same kind cancels it.
             number: The question's number, for `failed`.
-            question: What gives the answer.
+            question: Makes the coroutine that gives the answer; not called if the question was cancelled before.
             answered: Called on the background thread with the answer.
         """
         with self._lock:
             if self._closed:
-                question.close()
                 return
             earlier = self._running.get(slot)
             self._running[slot] = asyncio.run_coroutine_threadsafe(self._answer(number, question, answered), background_loop())
@@ -63,8 +62,8 @@ class Requests:
         for question in running:
             question.cancel()
 
-    async def _answer(self, number: int, question: Coroutine[Any, Any, Answer], answered: Callable[[Answer], None]) -> None:
+    async def _answer(self, number: int, question: Callable[[], Coroutine[Any, Any, Answer]], answered: Callable[[Answer], None]) -> None:
         try:
-            answered(await question)
+            answered(await question())
         except Exception as error:  # noqa: BLE001 - a question has no caller: its error is its answer
             self._failed(number, error)
