@@ -35,6 +35,7 @@ class Requests:
         self._failed = failed
         self._lock = threading.Lock()
         self._running: dict[str, Future[None]] = {}
+        self._newest: dict[str, int] = {}
         self._closed = False
 
     def ask(self, slot: str, number: int, question: Callable[[], Coroutine[Any, Any, Answer]], answered: Callable[[Answer], None]) -> None:
@@ -50,7 +51,8 @@ class Requests:
             if self._closed:
                 return
             earlier = self._running.get(slot)
-            self._running[slot] = asyncio.run_coroutine_threadsafe(self._answer(number, question, answered), background_loop())
+            self._newest[slot] = number
+            self._running[slot] = asyncio.run_coroutine_threadsafe(self._answer(slot, number, question, answered), background_loop())
         if earlier is not None:
             earlier.cancel()
 
@@ -62,8 +64,10 @@ class Requests:
         for question in running:
             question.cancel()
 
-    async def _answer(self, number: int, question: Callable[[], Coroutine[Any, Any, Answer]], answered: Callable[[Answer], None]) -> None:
+    async def _answer(self, slot: str, number: int, question: Callable[[], Coroutine[Any, Any, Answer]], answered: Callable[[Answer], None]) -> None:
         try:
-            answered(await question())
+            answer = await question()
+            if self._newest[slot] == number:  # a cancellation may come too late
+                answered(answer)
         except Exception as error:  # noqa: BLE001 - a question has no caller: its error is its answer
             self._failed(number, error)
