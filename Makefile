@@ -68,6 +68,7 @@ bench: $(READY) ## Measure the benchmarks (about 80 minutes on an idle machine) 
 	$(BIN)/python benchmarks/transfer.py
 	$(BIN)/python benchmarks/ui_table.py
 	$(BIN)/python benchmarks/ui_graph.py
+	$(BIN)/python benchmarks/ui_monitor.py
 	$(BIN)/python benchmarks/table.py
 
 clean: ## Remove environments, caches and builds; sessions stay

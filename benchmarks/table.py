@@ -77,6 +77,13 @@ screen or a GPU. Promised are 3,000 boxes within 1,000 ms, and 30 frames a secon
 """
 
 
+_UI_MONITOR = """
+## The monitor of a search in the notebook
+{trials:,} trials in JupyterLab with Chromium, without a screen or a GPU. An update is from before the session is read, in the notebook's
+kernel, to the points being drawn, in the page. plotly.js goes to a page once.
+"""
+
+
 _Columns: TypeAlias = dict[str, Callable[[dict[str, Any]], str]]
 """The columns of a table by their titles: what each shows of a run."""
 
@@ -221,6 +228,25 @@ def _ui_graph(values: dict[str, Any]) -> Iterable[str]:
     return _UI_GRAPH, _table(header, rows), _origin(values)
 
 
+def _ui_monitor(values: dict[str, Any]) -> Iterable[str]:
+    found = values["figures"]
+    hour, before, after = found["hour"], found["hour"]["before"], found["hour"]["after"]
+    rows = [
+        ("read all trials out of the session (s)", _spread(found["store_s"]), ""),
+        ("first monitor of a page shown (s)", f"{found['open_first_s']:.2f}", ""),
+        ("another one shown (s)", _spread(found["open_s"]), "< 2"),
+        ("64 trials more, drawn (ms)", _spread(found["update_ms"], digits=0), "< 100"),
+        ("of that in the kernel (ms)", _spread(found["update_python_ms"], digits=0), ""),
+        ("64 trials more, message (kB)", _spread({name: value / 1e3 for name, value in found["update_bytes"].items()}, digits=1), "< 10"),
+        ("snapshot (kB)", f"{found['snapshot_bytes'] / 1e3:,.0f}", ""),
+        ("plotly.js on its way (kB)", f"{found['plotly_bytes'] / 1e3:,.0f}", ""),
+        (f"{hour['trials']:,} trials more, as in an hour of 20 a second: points on the page", f"{before['points']:,} to {after['points']:,}", ""),
+        ("elements of the page", f"{before['elements']:,} to {after['elements']:,}", ""),
+        ("its heap (MB)", f"{before['heap_bytes'] / 1e6:.0f} to {after['heap_bytes'] / 1e6:.0f}", ""),
+    ]
+    return _UI_MONITOR.format(trials=found["trials"]), _table(("what", "measured", "promised"), rows), _origin(values)
+
+
 def _milliseconds(values: dict[str, float]) -> str:
     return _spread({name: value / 1e3 for name, value in values.items()})
 
@@ -259,6 +285,7 @@ _SEARCH: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "transfer": _transfer,
     "ui_table": _ui_table,
     "ui_graph": _ui_graph,
+    "ui_monitor": _ui_monitor,
 }
 
 if __name__ == "__main__":

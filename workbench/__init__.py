@@ -10,7 +10,18 @@ from workbench.errors import WorkbenchError
 from workbench.workloads import register_workload
 
 if TYPE_CHECKING:
-    from workbench.api import BestSchedule, Comparison, MeasureOptions, Search, SearchTask, Session, SessionProfile, open  # noqa: A004 - workbench.open reads well
+    from workbench.api import (
+        BestSchedule,
+        Comparison,
+        MeasureOptions,
+        Search,
+        SearchTask,
+        Session,
+        SessionProfile,
+        compare_sessions,
+        import_session,
+        open,  # noqa: A004 - workbench.open reads well
+    )
 
 __version__ = "0.1.0"
 __all__ = [
@@ -22,12 +33,25 @@ __all__ = [
     "Session",
     "SessionProfile",
     "WorkbenchError",
+    "compare_sessions",
     "errors",
+    "import_session",
     "open",
     "register_workload",
 ]
 
-_LAZY = {"BestSchedule", "Comparison", "MeasureOptions", "Search", "SearchTask", "Session", "SessionProfile", "open"}
+_LAZY = {
+    "BestSchedule",
+    "Comparison",
+    "MeasureOptions",
+    "Search",
+    "SearchTask",
+    "Session",
+    "SessionProfile",
+    "compare_sessions",
+    "import_session",
+    "open",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -16,7 +16,9 @@ import numpy as np
 
 from workbench.api.comparison import Comparison
 from workbench.api.given import row_numbers, text, whole_number
+from workbench.api.handing_out import HandsOut
 from workbench.api.inspecting import Inspector
+from workbench.api.library import library_databases
 from workbench.api.profile import SessionProfile
 from workbench.api.search import Search
 from workbench.api.tune_request import make_request
@@ -24,6 +26,7 @@ from workbench.api.winner import trial_number, winner
 from workbench.errors import InputError, SelectionError, SessionError
 from workbench.escaping import plain, plain_value
 from workbench.kernel import OnEvent, WorkerProcess
+from workbench.library import Library
 from workbench.models import check_trust
 from workbench.records.comparison import Comparison as ComparisonRecord
 from workbench.records.comparison import Verification
@@ -43,7 +46,7 @@ from workbench.session import SessionDirectory
 Decoded = TypeVar("Decoded")
 
 
-class Session:
+class Session(HandsOut):
     """One model on one target, in one directory.
 
     A session starts a worker process on first use and keeps it warm; `close`, the end of a ``with`` block or of the program ends it.
@@ -164,6 +167,7 @@ class Session:
         measure: MeasureOptions | None = None,
         builders: int | None = None,
         transfer: str | Path | Iterable[str | Path] = (),
+        library: bool = True,
     ) -> Search:
         """Search schedules for the selected tasks, in the worker; returns at once.
 
@@ -183,6 +187,7 @@ class Session:
             measure: How to measure.
             builders: Processes that build; None takes one for each physical core.
             transfer: Session directories or MetaSchedule databases of the same target, whose schedules are tried first.
+            library: Try what the record library has of the same kernels on the same target, too; it is measured as any candidate.
 
         Raises:
             SelectionError: Nothing is selected.
@@ -203,6 +208,9 @@ class Session:
             builders=builders,
             transfer=transfer,
         )
+        if library:
+            places = library_databases(self.directory, Library(), {item.task for item in request.tasks})
+            request = replace(request, transfer=(*request.transfer, *map(str, places)))
         self._prepare_worker()
         return Search(self.directory, self._worker, request, self._worker.begin("tune", request.to_dict()))
 

@@ -20,7 +20,7 @@ from workbench.escaping import plain
 from workbench.session import DATABASE, SESSION_FILES
 
 _STDOUT = "-"
-_DESTINATIONS = ("--json", "--csv", "--export")
+_DESTINATIONS = ("--json", "--csv", "--export", "--output")
 
 
 def check_destinations(options: argparse.Namespace) -> None:
@@ -30,7 +30,7 @@ def check_destinations(options: argparse.Namespace) -> None:
         InputError: Two results want standard output, or an option names a directory, or a file in a directory that does not exist.
         EnvironmentFault: A file may not be written.
     """
-    wanted = [(option, getattr(options, option.removeprefix("--"), None)) for option in _DESTINATIONS]
+    wanted = [(option, getattr(options, option.removeprefix("--"), None)) for option in (*_DESTINATIONS, *getattr(options, "destinations", ()))]
     to_stdout = [option for option, destination in wanted if destination == _STDOUT]
     if len(to_stdout) > 1:
         raise InputError(f"{' and '.join(to_stdout)} cannot both write to standard output.", "Give a file to one of them.")

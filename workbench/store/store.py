@@ -141,6 +141,11 @@ class Store:
         rule = f"{selection.rule.removesuffix(_OLD_RULE)}{_OLD_RULE}"
         self._set_selection(replace(selection, model=profile.model, target=profile.target, tasks=tasks, rows=rows, rule=rule, notes=profile.notes))
 
+    def structural_hashes(self) -> dict[str, str]:
+        """Structural hash of the kernels of each task that rows call; the same kernel has the same one in every session of one TVM version."""
+        with self._reading():
+            return {str(task): str(found) for task, found in self._sql.execute("SELECT DISTINCT task, structural_hash FROM links")}
+
     def profile(self) -> Profile | None:
         """The profile, or None before the first one is finished."""
         with self._reading(), self._connection.transaction(write=False) as sql:
