@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         Session,
         SessionProfile,
         compare_sessions,
-        import_session,
         open,  # noqa: A004 - workbench.open reads well
+        open_archive,
     )
 
 __version__ = "0.1.0"
@@ -35,8 +35,8 @@ __all__ = [
     "WorkbenchError",
     "compare_sessions",
     "errors",
-    "import_session",
     "open",
+    "open_archive",
     "register_workload",
 ]
 
@@ -49,7 +49,7 @@ _LAZY = {
     "Session",
     "SessionProfile",
     "compare_sessions",
-    "import_session",
+    "open_archive",
     "open",
 }
 

@@ -49,7 +49,7 @@ class HandsOut(ABC):
             trials: All trials as CSV, or as Parquet for a name that ends in ``.parquet``.
             records: A folder for a MetaSchedule database that stock TVM loads.
             selection: The selection.
-            archive: The whole session, for `workbench.import_session`.
+            archive: The whole session, for `workbench.open_archive`.
 
         Raises:
             SessionError: The session does not hold that.
