@@ -83,6 +83,13 @@ kernel, to the points being drawn, in the page. plotly.js goes to a page once.
 """
 
 
+_UI_MONITOR = """
+## The monitor of a search in the notebook
+{trials:,} trials in JupyterLab with Chromium, without a screen or a GPU. An update is from before the session is read, in the notebook's
+kernel, to the points being drawn, in the page. plotly.js goes to a page once.
+"""
+
+
 _Columns: TypeAlias = dict[str, Callable[[dict[str, Any]], str]]
 """The columns of a table by their titles: what each shows of a run."""
 

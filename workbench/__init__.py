@@ -21,8 +21,8 @@ if TYPE_CHECKING:
         SessionProfile,
         compare_sessions,
         open,  # noqa: A004 - workbench.open reads well
+        open_archive,
     )
-    from workbench.api.opening import import_session
 
 __all__ = [
     "BestSchedule",
@@ -36,8 +36,8 @@ __all__ = [
     "__version__",
     "compare_sessions",
     "errors",
-    "import_session",
     "open",
+    "open_archive",
     "register_workload",
 ]
 
@@ -50,7 +50,7 @@ _LAZY = {
     "Session",
     "SessionProfile",
     "compare_sessions",
-    "import_session",
+    "open_archive",
     "open",
 }
 

@@ -5,6 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -118,6 +124,7 @@ def test_a_page_that_is_reloaded_shows_the_search_that_runs(open_app: Open, serv
     app.tune(2000)
     app.wait_for_trials(2)
 
+    app.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
     app.page.reload()
     open_in_lab(app.page, server, f"{folder.name}/app.ipynb")
     app.shell.wait_for(timeout=LONG_MS)
@@ -199,16 +206,62 @@ def test_the_theme_reaches_all_parts(open_app: Open) -> None:
     app.page.wait_for_function("() => [...document.querySelectorAll('.wb-part')].every((part) => part.dataset.wbTheme === 'dark')")
 
 
-@pytest.mark.parametrize("front", ["notebook", "voila"])
-def test_the_job_in_other_fronts(front: str, new_page: Open, server: Server, folder: Path) -> None:
+def test_the_job_in_notebook(new_page: Open, server: Server, folder: Path) -> None:
     page = new_page()
     name = f"{folder.name}/app.ipynb"
     server.write([CELL], name)
-    page.goto(f"{server.url}/{'notebooks' if front == 'notebook' else 'voila/render'}/{name}")
-    if front == "notebook":
-        page.wait_for_function("() => window.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'", timeout=LONG_MS)
-        page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
-    app = AppPage(page)
+    page.goto(f"{server.url}/notebooks/{name}")
+    page.locator(".jp-Cell .cm-content").first.click(timeout=LONG_MS)
+    page.locator(".jp-NotebookKernelStatus, .jp-Notebook-ExecutionIndicator[data-status='idle']").first.wait_for(timeout=LONG_MS)
+    page.keyboard.press("Shift+Enter")
+    small_job(AppPage(page))
+
+
+@pytest.fixture
+def dashboard(folder: Path, tmp_path: Path) -> Iterator[str]:
+    """The address of ``workbench dashboard`` in the folder, with its token."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = os.environ | {
+        "JUPYTER_CONFIG_DIR": str(tmp_path / "config"),
+        "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime"),
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
+    command = [sys.executable, "-m", "workbench.cli.main", "dashboard", "--no-browser", "--port", str(port)]
+    process = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stderr is not None
+    address = process.stderr.readline().strip()
+    assert address.startswith(f"http://127.0.0.1:{port}/?token="), address
+    reader = threading.Thread(target=process.stderr.read, daemon=True)
+    reader.start()
+    deadline = time.monotonic() + LONG_MS / 1e3
+    while not answers(port):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    yield address
+    os.killpg(process.pid, signal.SIGTERM)
+    process.wait(30)
+    reader.join(30)
+    process.stderr.close()
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_the_job_in_the_dashboard_which_lets_nobody_in_without_its_token(new_page: Open, dashboard: str) -> None:
+    with urllib.request.urlopen(dashboard.partition("?")[0], timeout=30) as answer:
+        assert "/login" in answer.url
+    page = new_page()
+    page.goto(dashboard, timeout=LONG_MS)
+    small_job(AppPage(page))
+
+
+def small_job(app: AppPage) -> None:
+    """Profile, tick, tune."""
     app.shell.wait_for(timeout=LONG_MS)
     app.profile("net.onnx")
     app.box(0).click()

@@ -106,7 +106,7 @@ def test_equal_sessions_are_equal_archives(full: SessionDirectory, packed: Path,
 def test_a_session_is_packed_while_a_worker_writes_to_it(full: SessionDirectory, tmp_path: Path) -> None:
     with full.store() as store:
         for number in range(10, 200):
-            store.trials.add(trial(number), "", TaskProgress("conv2d-1", "conv2d", 2))
+            store.trials.add(trial(number, times_us=(1.5,)), "", TaskProgress("conv2d-1", "conv2d", 2))
             if number == 100:
                 pack_session(full, tmp_path / "live.zip", version="1")
     with unpack_session(tmp_path / "live.zip", tmp_path / "live").store() as store:

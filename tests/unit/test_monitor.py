@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -292,6 +294,21 @@ def test_the_feed_of_a_session_gives_the_points_that_the_store_has(session: Sess
     assert [(item.number, item.status, item.measured_at) for item in points] == [(item.number, item.status, item.measured_at) for item in stored]
     assert feed.since(points[1].cursor) == points[2:]
     assert feed.trial(task, 1) == stored[1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["$.status', 'great", "$.measured_at', 'x", "$.conditions', 3, '$.status', 'ok", "$.times_us', 'x", "$.times_us', json('[0]'), '$.status', 'ok"],
+)
+def test_a_trial_that_no_search_can_have_written_is_an_error_and_no_point(session: SessionDirectory, change: str) -> None:
+    stored = Trial("conv2d-1", 1, OK, "", "f", "search", "here", (3.0,), 3, 0.0, 0.0, 0.0, None, None, 1.7e9)
+    with session.store() as store:
+        store.trials.add(stored, "", TaskProgress("conv2d-1", "conv2d", 1))
+    assert len(StoreFeed(session).since(0)) == 1
+    with contextlib.closing(sqlite3.connect(session.database)) as sql, sql:
+        sql.execute(f"UPDATE trials SET record = json_set(record, '{change}')")  # noqa: S608 - a test's own statement
+    with pytest.raises(SessionError, match="damaged"):
+        StoreFeed(session).since(0)
 
 
 def test_a_running_search_is_seen_with_its_phase_and_steered_through_the_store(session: SessionDirectory) -> None:

@@ -2,7 +2,7 @@
 
 from workbench.api.best_schedule import BestSchedule
 from workbench.api.comparison import Comparison
-from workbench.api.opening import import_session, open  # noqa: A004 - workbench.open reads well, and shadows nothing here
+from workbench.api.opening import open, open_archive  # noqa: A004 - workbench.open reads well, and shadows nothing here
 from workbench.api.pair import compare_sessions
 from workbench.api.profile import SessionProfile
 from workbench.api.search import Search
@@ -19,6 +19,6 @@ __all__ = [
     "Session",
     "SessionProfile",
     "compare_sessions",
-    "import_session",
     "open",
+    "open_archive",
 ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from workbench import __version__
 from workbench.errors import EnvironmentFault, SelectionError
 from workbench.escaping import plain
 from workbench.exchange import export_records, pack_session, trials_csv, trials_parquet
 from workbench.selection import write_selection
 from workbench.session import SessionDirectory
-from workbench.version import __version__
 
 PARQUET = ".parquet"
 

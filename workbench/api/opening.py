@@ -91,7 +91,7 @@ def open(  # noqa: A001 - workbench.open reads well
     return opened
 
 
-def import_session(path: str | Path, session: str | Path | None = None) -> Session:
+def open_archive(path: str | Path, session: str | Path | None = None) -> Session:
     """Make a session of an archive that `Session.export` or ``workbench export --archive`` wrote, and open it.
 
     Args:

@@ -18,6 +18,7 @@ import numpy as np
 from workbench.api.comparison import Comparison
 from workbench.api.exporting import export_parts
 from workbench.api.given import row_numbers, text, whole_number
+from workbench.api.handing_out import HandsOut
 from workbench.api.inspecting import Inspector
 from workbench.api.library import library_databases
 from workbench.api.profile import SessionProfile
@@ -51,7 +52,7 @@ from workbench.worker import SEARCH
 Decoded = TypeVar("Decoded")
 
 
-class Session:
+class Session(HandsOut):
     """One model on one target, in one directory.
 
     A session starts a worker process on first use and keeps it warm; `close`, the end of a ``with`` block or of the program ends it.
@@ -423,7 +424,7 @@ class Session:
             trials: All trials as CSV, or as Parquet for a name that ends in ``.parquet``.
             records: A folder for a MetaSchedule database that stock TVM loads.
             selection: The selection.
-            archive: The whole session, for `workbench.import_session`.
+            archive: The whole session, for `workbench.open_archive`.
 
         Raises:
             SessionError: The session does not hold that.

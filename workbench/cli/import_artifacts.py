@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 from rich.console import RenderableType
@@ -12,12 +11,11 @@ from rich.console import RenderableType
 from workbench.api.import_artifacts import import_artifacts
 from workbench.cli import formats
 from workbench.cli.grid import Column, Grid, Line, Sentence
-from workbench.cli.import_session import import_archive
+from workbench.cli.import_archive import holds_archive, import_archive
 from workbench.cli.output import note, show
 from workbench.cli.profile_table import profile_table
 from workbench.cli.sessions import note_session
 from workbench.escaping import plain
-from workbench.exchange import is_archive
 from workbench.importing.build import Imported
 
 _BAD_SHOWN = 5
@@ -33,13 +31,13 @@ _COLUMNS = (
 
 def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("import", parents=[shared], help="old TVM's artifacts as a read-only session, or a packed session")
+    parser = commands.add_parser("import", parents=[shared], help="make a session of an archive, or a read-only one of old TVM's artifacts")
     parser.add_argument(
         "files",
         nargs="+",
         metavar="FILE",
         help="files and folders of one model: Relay text, debug tables and dumps, graph JSON, profiler reports, task lists, "
-        "auto_scheduler and AutoTVM logs; or one archive that `workbench export --archive` wrote",
+        "auto_scheduler and AutoTVM logs; or an archive of `workbench export`",
     )
     parser.add_argument("--name", metavar="NAME", help="what to call the model (default: the name of the first file)")
     parser.add_argument("--all", action="store_true", dest="all_rows", help="print every row, not only the hottest")
@@ -47,8 +45,8 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if len(options.files) == 1 and Path(options.files[0]).is_file() and is_archive(Path(options.files[0])):
-        return import_archive(Path(options.files[0]), options)
+    if holds_archive(options):
+        return import_archive(options)
     session, imported = import_artifacts(options.files, session=options.session, name=options.name)
     with session:
         show([*_tables(imported, all_rows=options.all_rows)], values=_values(imported), json_to=options.json)

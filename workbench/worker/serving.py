@@ -54,10 +54,11 @@ def serve_session(
             service = Service(directory, first=first, presence=presence(directory))
 
             def load() -> dict[str, Job]:
-                engine = _load_engine(processes_at_once=warm or _needs_processes(directory, first))
+                engine = _load_engine(ending, processes_at_once=warm or _needs_processes(directory, first))
                 return Jobs(engine, start_s=time.perf_counter() - started, function=content, trust=trust).by_kind()
 
-            service.run(load)
+            with contextlib.ExitStack() as ending:
+                service.run(load)
     except _EngineError as error:
         _log(error.__cause__ or error)
         return NO_ENGINE
@@ -87,15 +88,17 @@ def _needs_processes(directory: SessionDirectory, number: int) -> bool:
         return store.command(number).kind in {*_BUILDING, INSPECT}
 
 
-def _load_engine(*, processes_at_once: bool) -> Engine:
+def _load_engine(ending: contextlib.ExitStack, *, processes_at_once: bool) -> Engine:
     """Import the engine; the only place that does, so that a front never loads TVM.
 
     Args:
+        ending: Ends the processes that build, measure and make views, with the worker.
         processes_at_once: True has the processes that build, measure and make views load TVM at the same time; False, when they are needed.
     """
     module, attribute = _ENGINE
     try:
         nursery = importlib.import_module(_PROCESSES).new_nursery(warm=processes_at_once)
+        ending.callback(nursery.close)
         return cast("Engine", getattr(importlib.import_module(module), attribute)(nursery))
     except Exception as error:
         raise _EngineError from error

@@ -312,7 +312,9 @@ class AppModel:
         """Tell the search that runs, whoever began it."""
 
         def tell() -> None:
-            search = self._needed().running_search()
+            session = self._needed()
+            while (search := session.running_search()) is None and self._local.begun == TUNE and not self._is_closed:
+                time.sleep(_POLL_S)  # its worker is just starting
             if search is None:
                 raise SessionError("No search is running.", "Press Tune or Resume.")
             getattr(search, kind)()
