@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests.browser.app_page import CELL, HOSTILE, LONG_MS, AppPage, write_model
-from tests.browser.lab import Server, open_in_lab, run_all, run_in_kernel
+from tests.browser.lab import Guard, Server, open_in_lab, run_all, run_in_kernel
 
 pytestmark = pytest.mark.slow
 
@@ -206,8 +207,21 @@ def test_the_theme_reaches_all_parts(open_app: Open) -> None:
     app.page.wait_for_function("() => [...document.querySelectorAll('.wb-part')].every((part) => part.dataset.wbTheme === 'dark')")
 
 
-def test_the_job_in_notebook(new_page: Open, server: Server, folder: Path) -> None:
+OF_THE_FRONTS = re.compile(r"reading 'schema'|shared module is not a function")
+"""What Notebook 7.6 and Voila 0.5 say of themselves, on an empty notebook too."""
+
+
+@pytest.fixture
+def other_front(new_page: Open, guard: Guard) -> Iterator[Any]:
+    """A page for a front that is not free of errors itself; it is closed before what serves it."""
     page = new_page()
+    yield page
+    page.close()
+    guard.errors[:] = [error for error in guard.errors if not OF_THE_FRONTS.search(error)]
+
+
+def test_the_job_in_notebook(other_front: Any, server: Server, folder: Path) -> None:
+    page = other_front
     name = f"{folder.name}/app.ipynb"
     server.write([CELL], name)
     page.goto(f"{server.url}/notebooks/{name}")
@@ -252,12 +266,11 @@ def answers(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_the_job_in_the_dashboard_which_lets_nobody_in_without_its_token(new_page: Open, dashboard: str) -> None:
+def test_the_job_in_the_dashboard_which_lets_nobody_in_without_its_token(dashboard: str, other_front: Any) -> None:
     with urllib.request.urlopen(dashboard.partition("?")[0], timeout=30) as answer:
         assert "/login" in answer.url
-    page = new_page()
-    page.goto(dashboard, timeout=LONG_MS)
-    small_job(AppPage(page))
+    other_front.goto(dashboard, timeout=LONG_MS)
+    small_job(AppPage(other_front))
 
 
 def small_job(app: AppPage) -> None:
