@@ -140,6 +140,7 @@ def test_failures_are_told_by_class_with_their_text_which_is_never_html(open_mon
     assert failures.count() == 3
     failures.first.locator("summary").click()
     assert "Traceback (most recent call last):" in failures.first.locator("pre").inner_text()
+    page.locator(LATENCY).scroll_into_view_if_needed()
     page.mouse.move(*place_of(page, 0, 10))
     page.locator(".wb-monitor-tip").get_by_text("<img src=x").wait_for()
     assert page.evaluate("() => document.body.dataset.hacked") is None

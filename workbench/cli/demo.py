@@ -18,11 +18,13 @@ from workbench.cli.sessions import note_session
 from workbench.cli.task_table import selection_summary, task_table
 from workbench.cli.tune import run_search
 from workbench.cli.tune_table import tune_table
+from workbench.escaping import plain
 
 _MODEL = "squeezenet"
 _SHARE = 0.8
 _TRIALS_PER_TASK = 24
 _MOST_SECONDS = 75.0
+_REPORT = "report.html"
 
 
 def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -55,9 +57,11 @@ def _run(options: argparse.Namespace) -> int:
             raise outcome.interrupted
         note("Applying the winners: built, verified against the untuned model, and compared with it.", quiet=options.quiet)
         comparison = run_apply(session, quiet=options.quiet)
+        note("Writing the report.", quiet=options.quiet)
+        report = session.report(session.path / _REPORT)
         show(
-            [*shown, Text("\nApplied\n"), apply_table(comparison.record)],
-            values={**values, "comparison": comparison.to_dict()},
+            [*shown, Text("\nApplied\n"), apply_table(comparison.record), Text(f"\nReport: {plain(str(report), 200)}")],
+            values={**values, "comparison": comparison.to_dict(), "report": str(report)},
             json_to=options.json,
         )
         note_session(session.directory, quiet=options.quiet)
