@@ -184,6 +184,13 @@ def test_once_the_winners_are_applied_the_measured_times_take_the_place_of_the_f
     assert "not applied yet" not in read.text
     assert "1.14x +- 0.01 as fast" in read.text
     assert "agree on 2 random inputs" in read.text
+    assert "onnxruntime: agrees" in read.text
+
+
+def test_an_agreement_that_proves_little_says_so(searched: SessionDirectory) -> None:
+    content = read_content(searched, version="1")
+    verification = Verification(verified=True, seeds=(0,), reason="agreement proves little: every element is the same")
+    assert "agreement proves little" in Reader(page(replace(content, comparison=comparison(content, verification=verification)))).text
 
 
 def test_a_failed_verification_is_told_first_and_names_the_kernel(searched: SessionDirectory) -> None:

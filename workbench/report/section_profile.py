@@ -36,7 +36,7 @@ def selection_section(content: ReportContent) -> Markup:
             )
         )
     head = tag("tr", *(tag("th", name, scope="col") for name in ("Kernel", "Share", "Calls", "Shapes", "Operators of the model")))
-    covered = "" if share is None else f", which take {share:.0%} of the time"
+    covered = "" if share is None else f", which take {share * 100:.0f} % of the time"
     intro = f"{plural(len(selection.tasks), 'task')} of {len(profile.tasks)}{covered}; chosen by the rule: {selection.rule}."
     return joined([tag("p", intro), tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="wide"), told])
 

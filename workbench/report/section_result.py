@@ -49,7 +49,7 @@ def result(content: ReportContent) -> Markup:
     if not kernels:
         return tag("p", "No kernel has another schedule yet: nothing was searched, or nothing was faster than the untuned kernels.")
     shown = kernels[:_MOST_BARS]
-    rest = max((profile.rows_us or 0.0) - sum(kernel.before_us for kernel in shown), 0.0)
+    rest = _rest_us(content, shown)
     how = (
         "Both models were measured by turns, kernel by kernel, inside the model."
         if comparison is not None
@@ -66,6 +66,15 @@ def result(content: ReportContent) -> Markup:
             _table(kernels),
         ]
     )
+
+
+def _rest_us(content: ReportContent, shown: Sequence[KernelTime]) -> float:
+    """What one run spends on everything that is not shown, of the same measurement."""
+    if content.comparison is None:
+        return max((content.profile.rows_us or 0.0) - sum(kernel.before_us for kernel in shown), 0.0)
+    names = {kernel.name for kernel in shown}
+    others = [kernel for kernel in content.comparison.kernels if kernel.kernel not in names]
+    return sum((kernel.tuned_us or 0.0) * kernel.weight for kernel in others)
 
 
 def _table(kernels: Sequence[KernelTime]) -> Markup:
@@ -103,7 +112,7 @@ def _verification(comparison: Comparison) -> Markup:
     return joined(
         [
             tag("p", said, class_="good"),
-            tag("p", found.onnxruntime) if found.onnxruntime else None,
-            *(tag("p", note, class_="note") for note in comparison.notes),
+            tag("p", f"onnxruntime: {found.onnxruntime}", class_="muted") if found.onnxruntime else None,
+            *(tag("p", note, class_="note") for note in (found.reason, *comparison.notes) if note),
         ]
     )
