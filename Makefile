@@ -42,10 +42,7 @@ test-js: $(READY) ## Run the tests of the widgets' JavaScript
 
 torch: $(TORCH) ## Install torch into the environment, for .pt2 archives
 
-test-test-js: $(READY) ## Run the tests of the widgets' JavaScript
-	$(BIN)/python hatch_build.py test
-
-torch: $(TORCH) ## Run the tests that need torch
+test-torch: $(TORCH) ## Run the tests that need torch
 	$(BIN)/python -m pytest -m torch $(ARGS)
 
 lint: $(READY) ## Check style, types and layers
