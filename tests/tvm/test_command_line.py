@@ -67,7 +67,9 @@ def test_a_profile_as_json_is_exactly_what_is_promised(call: Callable[..., Answe
     assert (values["model"], values["engine"], values["target"], values["measured"], values["threads"]) == ("net", "relax", "cpu", True, 1)
     assert answer.stderr.splitlines()[-1] == "session: workbench-sessions/net-cpu"
     tasks = json.loads(call("tasks", "--json", "-").stdout)["tasks"]
+    limits = [(task.pop("limit_percent"), task.pop("best_limit_percent")) for task in tasks]
     assert tasks == [{**task, "state": None, "best_us": None, "other_conditions": None, "trials": 0} for task in values["tasks"]]
+    assert all(now is not None and 0 < now <= 150 and best is None for now, best in limits)  # of this machine, as it is measured now
     assert call("select", "--top", "1").returncode == 0
     quiet = call("profile", "net.onnx", "--target", "cpu", "--repeat", "2", "-q")
     assert (quiet.returncode, quiet.stderr) == (0, "")
