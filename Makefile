@@ -42,10 +42,7 @@ test-js: $(READY) ## Run the tests of the widgets' JavaScript
 
 torch: $(TORCH) ## Install torch into the environment, for .pt2 archives
 
-test-test-js: $(READY) ## Run the tests of the widgets' JavaScript
-	$(BIN)/python hatch_build.py test
-
-torch: $(TORCH) ## Run the tests that need torch
+test-torch: $(TORCH) ## Run the tests that need torch
 	$(BIN)/python -m pytest -m torch $(ARGS)
 
 lint: $(READY) ## Check style, types and layers
@@ -71,6 +68,8 @@ bench: $(READY) ## Measure the benchmarks (about 80 minutes on an idle machine) 
 	$(BIN)/python benchmarks/transfer.py
 	$(BIN)/python benchmarks/ui_front.py
 	$(BIN)/python benchmarks/ui_table.py
+	$(BIN)/python benchmarks/ui_graph.py
+	$(BIN)/python benchmarks/ui_monitor.py
 	$(BIN)/python benchmarks/table.py
 
 clean: ## Remove environments, caches and builds; sessions stay

@@ -85,7 +85,7 @@ def _with_winners(module: Any, store: Any) -> Any:
     import tvm  # noqa: PLC0415
     from tvm.s_tir.schedule import Trace  # noqa: PLC0415
 
-    from workbench.engines.relax.search.task_search import as_main  # noqa: PLC0415
+    from workbench.engines.relax.workload_module import as_main  # noqa: PLC0415
 
     functions = dict(module.functions.items())
     kernels = {task.task: task.kernels for task in store.profile().tasks}

@@ -26,7 +26,11 @@ SHOW = "ProfileTable(profile, progress_of(profile))"
 
 DRAWN = """
     const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
-    const until = async (done) => { while (!done()) await frame(); await frame(); };
+    const until = async (done) => {
+        const end = performance.now() + 30_000;
+        while (!done()) { if (performance.now() > end) throw new Error(String(done)); await frame(); }
+        await frame();
+    };
     const first = () => document.querySelector('.wb-table .ag-row[row-index="0"] [col-id="node_name"]')?.textContent;
 """
 SHOWN = f"""async () => {{ {DRAWN}
@@ -38,9 +42,12 @@ SHOWN = f"""async () => {{ {DRAWN}
     return performance.now() - start;
 }}"""
 SORTED = f"""async () => {{ {DRAWN}
+    const heading = document.querySelector('.wb-table .ag-header-cell[col-id="node_name"]');
+    heading.querySelector(".ag-header-cell-label").click();
+    await until(() => heading.ariaSort === "ascending");
     const before = first();
     const start = performance.now();
-    document.querySelector('.wb-table .ag-header-cell[col-id="node_name"] .ag-header-cell-label').click();
+    heading.querySelector(".ag-header-cell-label").click();
     await until(() => first() !== before);
     return performance.now() - start;
 }}"""

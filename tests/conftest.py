@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,20 @@ import pytest
 from workbench.machine import cuda_facts
 
 TVM_TESTS = Path(__file__).parent / "tvm"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What the workbench keeps for a user stays out of the user's own cache; one folder for all tests, so that it is found out once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
+def pytest_configure() -> None:
+    """No test finds the record library of whoever runs it; one that needs a library makes its own."""
+    os.environ["XDG_DATA_HOME"] = str(Path(tempfile.gettempdir()) / "workbench-tests-have-no-library")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,10 +11,22 @@ from workbench.version import __version__
 from workbench.workloads import register_workload
 
 if TYPE_CHECKING:
-    from workbench.api import BestSchedule, MeasureOptions, Search, SearchTask, Session, SessionProfile, open  # noqa: A004 - workbench.open reads well
+    from workbench.api import (
+        BestSchedule,
+        Comparison,
+        MeasureOptions,
+        Search,
+        SearchTask,
+        Session,
+        SessionProfile,
+        compare_sessions,
+        open,  # noqa: A004 - workbench.open reads well
+        open_archive,
+    )
 
 __all__ = [
     "BestSchedule",
+    "Comparison",
     "MeasureOptions",
     "Search",
     "SearchTask",
@@ -22,12 +34,25 @@ __all__ = [
     "SessionProfile",
     "WorkbenchError",
     "__version__",
+    "compare_sessions",
     "errors",
     "open",
+    "open_archive",
     "register_workload",
 ]
 
-_LAZY = {"BestSchedule", "MeasureOptions", "Search", "SearchTask", "Session", "SessionProfile", "open"}
+_LAZY = {
+    "BestSchedule",
+    "Comparison",
+    "MeasureOptions",
+    "Search",
+    "SearchTask",
+    "Session",
+    "SessionProfile",
+    "compare_sessions",
+    "open_archive",
+    "open",
+}
 
 
 def __getattr__(name: str) -> Any:

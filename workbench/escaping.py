@@ -24,6 +24,8 @@ _INVISIBLE = frozenset(
         *range(0xE0100, 0xE01F0),
     ]
 )
+_LONGEST_CELL = 32_000  # spreadsheets refuse cells above 32,767 characters
+_FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last four are full-width forms
 _UNSAFE_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _REPEATED_DOTS = re.compile(r"\.{2,}")
 
@@ -67,6 +69,12 @@ def plain_value(value: object, limit: int = 60) -> str:
 def html(text: str, limit: int = 60) -> str:
     """The same as `plain`, safe inside an element or a quoted attribute of a page."""
     return _html.escape(plain(text, limit), quote=True)
+
+
+def cell(text: str) -> str:
+    """The same as `plain` for a cell of CSV: at most as long as spreadsheets take, and never a formula."""
+    shown = plain(text, _LONGEST_CELL)
+    return f"'{shown}" if shown.lstrip().startswith(_FORMULA_STARTS) else shown
 
 
 def file_stem(text: str, limit: int = 60) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.escaping import file_stem
+from workbench.records.dtype_size import tensors_bytes
 from workbench.records.origin import Origin
 from workbench.records.profile import (
     RUNTIME_ROW,
@@ -282,6 +283,7 @@ def _task(group: _Group, rows: Sequence[Row], *, rows_us: float | None) -> Task:
         space_size=group.lead.space_size,
         shapes=tuple(str(tensor) for tensor in (*group.lead.parameters, *group.lead.results)),
         untunable=group.untunable,
+        tensor_bytes=tensors_bytes((*group.lead.parameters, *group.lead.results)),
     )
 
 

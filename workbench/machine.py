@@ -18,12 +18,13 @@ from pathlib import Path
 
 import psutil
 
-from workbench.records.machine import Compiler, CpuFacts, CudaDevice, CudaFacts, CudaToolkit, DiskFacts, Machine, MemoryFacts
+from workbench.records.machine import CacheFacts, Compiler, CpuFacts, CudaDevice, CudaFacts, CudaToolkit, DiskFacts, Machine, MemoryFacts
 
 QUERY_TIMEOUT_S = 15.0
 MEBIBYTE = 2**20
 _SIMD_FLAG = re.compile(r"sse\d?|ssse3|sse4|avx|fma$|f16c|amx|asimd|neon|sve|i8mm|bf16")
 _COMPILERS = ("g++", "gcc", "clang++", "clang", "c++", "cc")
+_BINARY_PREFIXES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 _ROOT = Path("/")
 
 
@@ -61,6 +62,7 @@ def cpu_facts(root: Path = _ROOT, allowed: frozenset[int] | None = None) -> CpuF
         quota_cores=quota,
         vector_width_bits=_vector_width_bits(flags),
         simd_features=tuple(sorted(flag for flag in flags if _SIMD_FLAG.match(flag))),
+        caches=_caches(root, min(logical, default=0)),
     )
 
 
@@ -163,6 +165,29 @@ def _physical_cores(root: Path, allowed: frozenset[int]) -> int:
     if all(siblings.values()):
         return len(set(siblings.values()))
     return min(psutil.cpu_count(logical=False) or len(allowed), len(allowed))
+
+
+def _caches(root: Path, cpu: int) -> tuple[CacheFacts, ...]:
+    """Caches of data of one logical CPU, smallest first."""
+    found = []
+    for folder in (root / f"sys/devices/system/cpu/cpu{cpu}/cache").glob("index*"):
+        level, kind, size, shared = (_text(folder / name).strip() for name in ("level", "type", "size", "shared_cpu_list"))
+        number = re.fullmatch(r"(\d{1,12})([KMG]?)", size)
+        if number and level.isdigit() and kind in {"Data", "Unified"}:
+            name = f"L{int(level)}{'d' if kind == 'Data' else ''}"
+            found.append(CacheFacts(name, int(number[1]) * _BINARY_PREFIXES[number[2]], _count_of_list(shared)))
+    return tuple(sorted(found, key=lambda cache: cache.size_bytes))
+
+
+def _count_of_list(text: str) -> int:
+    """How many numbers a list such as ``0-3,8`` names; 1 if it cannot be read."""
+    total = 0
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if not first.isdigit() or (last and not last.isdigit()):
+            return 1
+        total += max(int(last or first) - int(first) + 1, 0)
+    return max(total, 1)
 
 
 def _bounded(cores: int, quota_cores: float | None) -> int:

@@ -152,10 +152,19 @@ def _model_file(path: Path, *, shapes: Mapping[str, tuple[int, ...]], trust: boo
             "Use a machine with more memory.",
         )
     kind = _kind_of_file(path, start)
-    stamp = f"{status.st_size} bytes, changed at {status.st_mtime_ns} ns"
-    source = ModelSource(kind=kind, name=_model_name(path), path=str(path.resolve()), shapes=shapes, trust=trust, stamp=stamp)
+    source = ModelSource(kind=kind, name=_model_name(path), path=str(path.resolve()), shapes=shapes, trust=trust, stamp=file_stamp(path))
     check_trust(source)
     return source
+
+
+def file_stamp(path: Path) -> str:
+    """Tells one content of a model file from another; see `workbench.records.request.ModelSource.stamp`.
+
+    Raises:
+        OSError: There is no such file.
+    """
+    status = path.stat()
+    return f"{status.st_size} bytes, changed at {status.st_mtime_ns} ns"
 
 
 def _kind_of_file(path: Path, start: bytes) -> str:

@@ -167,6 +167,8 @@ def open_in_lab(page: Any, server: Server, name: str, *, theme: str = "light") -
             while (panel.sessionContext.session?.kernel?.status !== "idle") await moment();
         }"""
     )
+    page.wait_for_function("() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'", timeout=RUN_MS)
+    page.wait_for_function("() => window.jupyterapp.commands.isEnabled('notebook:run-all-cells')", timeout=RUN_MS)
     if theme == "dark":
         set_theme(page, theme)
     page.evaluate("() => { const app = window.jupyterapp; app.shell.collapseLeft(); app.shell.collapseRight?.(); }")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,15 +13,20 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
-from workbench.engines.protocol import Engine
+from workbench.engines.apply_protocol import Application, RecordedSchedule
+from workbench.engines.protocol import Engine, Progress
 from workbench.engines.relax.engine import RelaxEngine
 from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed, Measured, Outcome
-from workbench.errors import Interrupted, ModelError, TargetError
+from workbench.engines.view_protocol import ViewQuestion
+from workbench.errors import Interrupted, ModelError, SessionError, TargetError
 from workbench.models import resolve_model
+from workbench.records.graph import KERNEL, ModelGraph
 from workbench.records.profile import Kernel
-from workbench.records.trial import FAILURES, OK, MeasureOptions, Trial
+from workbench.records.trial import FAILURES, OK, REJECTED, Check, MeasureOptions, Trial
+from workbench.records.view import VIEWS
 
 ENGINES = [RelaxEngine]
+HANG_S = 120
 ROWS, INNER, COLUMNS = 64, 128, 96  # large enough that no call is lost in the clock's resolution
 WEIGHTS = np.random.default_rng(0).standard_normal((INNER, COLUMNS), dtype=np.float32) / 8
 pytestmark = pytest.mark.tvm
@@ -109,6 +117,26 @@ def test_outputs_are_those_of_the_source_operators_also_after_loading(engine: En
     assert other.builtin_origins() == engine.builtin_origins()
     assert other.eliminated_origins() == engine.eliminated_origins() == ()
     np.testing.assert_array_equal(other.outputs([0], seed=3, on_progress=silent)[0][0], data)
+
+
+def test_the_graphs_have_the_identities_of_the_calls(engine: Engine, model: Path, tmp_path: Path) -> None:
+    lowered(engine, model)
+    graph = engine.graph()
+    calls = engine.calls()
+    assert [node.name for node in graph.kernels if node.kind == KERNEL] == [call.kernel for call in calls]
+    for row, call in enumerate(calls):
+        assert [node.origin for node in graph.source if row in node.rows] == list(call.origins)
+    names = [node.origin.name for node in graph.source]
+    assert names == ["x", "dense", "activation", "probabilities", "z"]
+    assert [[names[read] for read in node.reads] for node in graph.source] == [[], ["x"], ["dense"], ["activation"], ["probabilities"]]
+    assert [[tensor.shape for tensor in node.weights] for node in graph.source][1] == [(INNER, COLUMNS)]
+    assert [tensor.shape for node in graph.kernels for tensor in node.outputs] == [(ROWS, INNER), *[(ROWS, COLUMNS)] * 3]
+    assert ModelGraph.from_dict(graph.to_dict()) == graph
+    engine.save(tmp_path / "program")
+    other: Engine = type(engine)()
+    other.load(tmp_path / "program", engine.resolve_target("cpu", threads=1))
+    with pytest.raises(SessionError, match="without the graph"):
+        other.graph()
 
 
 def test_what_progress_raises_ends_the_work_and_the_next_call_works(engine: Engine, model: Path) -> None:
@@ -281,6 +309,162 @@ def test_for_a_target_that_cannot_run_here_candidates_are_built_and_checked(engi
     assert measured.times_us == ()
     assert measured.check is not None
     assert measured.check.passed
+
+
+def test_every_view_of_a_kernel_has_a_text_or_a_reason(engine: Engine, model: Path) -> None:
+    lowered(engine, model)
+    viewer = engine.viewer()
+    try:
+        viewer.begin(ViewQuestion(engine.calls()[0].kernel, "", VIEWS))
+        deadline = time.monotonic() + HANG_S
+        while (found := viewer.poll()) is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        viewer.close()
+    assert [view.view for view in found] == list(VIEWS)
+    assert all(bool(view.text) != bool(view.unavailable) for view in found)
+    assert found[0].text
+
+
+def test_the_limits_of_a_device_are_known_or_have_a_reason(engine: Engine, model: Path) -> None:
+    lowered(engine, model)
+    peaks = engine.peaks(on_progress=silent)
+    assert peaks.known is not bool(peaks.unmeasured)
+    assert peaks.key == engine.peaks_key() == engine.peaks_key()
+
+
+# applying
+
+
+Applied = tuple[Application, str, RecordedSchedule]
+
+
+@pytest.fixture
+def apply(engine: Engine, model: Path, tmp_path: Path) -> Iterator[Callable[..., Applied]]:
+    """Makes an application of a lowered model, with a schedule for its first kernel, and closes it at the end."""
+    with ExitStack() as stack:
+
+        def make(on_progress: Progress = silent) -> Applied:
+            lowered(engine, model)
+            engine.save(tmp_path / "program")
+            kernel = engine.calls()[0].kernel
+            (candidate,) = engine.search_task(kernel, space="default", seed=0).propose(1)
+            (tmp_path / "scratch").mkdir()
+            application = engine.apply(
+                MeasureOptions(min_repeat_ms=1.0, repeat=3),
+                program=tmp_path / "program",
+                scratch=tmp_path / "scratch",
+                seed=0,
+                trust=False,
+                expected_s=0.001,
+                on_progress=on_progress,
+            )
+            stack.callback(application.close)
+            return application, kernel, RecordedSchedule(candidate.trace, candidate.fingerprint)
+
+        yield make
+
+
+def new_folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def test_a_lowered_model_runs_on_given_inputs(engine: Engine, model: Path) -> None:
+    lowered(engine, model)
+    data = np.random.default_rng(1).standard_normal((ROWS, INNER), dtype=np.float32)
+    (found,) = engine.run([data], on_progress=silent)
+    exponents = np.exp(np.maximum(data @ WEIGHTS, 0.0))
+    np.testing.assert_allclose(found, exponents / exponents.sum(axis=1, keepdims=True), rtol=1e-3)
+    for wrong in ([], [data, data], [data[1:]], [data.astype(np.float64)]):
+        with pytest.raises(ModelError):
+            engine.run(wrong, on_progress=silent)
+
+
+def test_a_model_with_a_recorded_schedule_is_built_run_and_timed_beside_the_untuned_one(apply: Callable[..., Applied], tmp_path: Path) -> None:
+    application, kernel, schedule = apply()
+    assert application.unrunnable == ""
+    check = application.check(kernel, schedule)
+    assert isinstance(check, Check), check
+    assert check.passed
+    times = application.time_alone(kernel, schedule, rounds=3)
+    assert not isinstance(times, Failed), times
+    assert [len(row) for row in times] == [3, 3]
+    folder = new_folder(tmp_path / "built")
+    built = application.build({kernel: schedule}, folder)
+    assert not isinstance(built, Failed), built
+    assert {name: item.fingerprint for name, item in built.items()} == {kernel: schedule.fingerprint}
+    assert len(built[kernel].arguments) == 3
+    assert all(built[kernel].workload)
+    assert {path.name for path in folder.iterdir()} == {"model.so", "params.bin", "load.py"}
+    found = application.compare_outputs(5, each_kernel=True)
+    assert not isinstance(found, Failed), found
+    assert [(item.passed, item.elements, item.seed) for item in found.outputs] == [(True, ROWS * COLUMNS, 5)]
+    assert (found.kernels_checked, found.wrong, found.says_nothing) == (1, (), "")
+    for tuned_first in (False, True):
+        one = application.time_round(runs=2, tuned_first=tuned_first)
+        assert not isinstance(one, Failed), one
+        assert [len(calls) for calls in one.calls_us] == [2, 2]
+        assert all(time_us > 0 for time_us in one.total_us)
+
+
+def test_without_schedules_both_models_are_the_same(apply: Callable[..., Applied], tmp_path: Path) -> None:
+    application, _, _ = apply()
+    assert application.build({}, new_folder(tmp_path / "built")) == {}
+    found = application.compare_outputs(0, each_kernel=False)
+    assert not isinstance(found, Failed), found
+    assert [item.max_abs for item in found.outputs] == [0.0]
+
+
+def test_a_record_that_is_not_what_it_says_is_rejected(apply: Callable[..., Applied], tmp_path: Path) -> None:
+    application, kernel, schedule = apply()
+    for bad in (
+        RecordedSchedule("damaged", schedule.fingerprint),
+        RecordedSchedule("[[], []]", schedule.fingerprint),
+        RecordedSchedule(schedule.trace, "0" * 16),
+    ):
+        failed = application.check(kernel, bad)
+        assert isinstance(failed, Failed)
+        assert failed.status == REJECTED
+        assert failed.error
+    assert isinstance(application.build({kernel: RecordedSchedule("damaged", "0")}, new_folder(tmp_path / "bad")), Failed)
+    assert isinstance(application.check(kernel, schedule), Check)
+
+
+def test_a_process_that_dies_is_a_failure_that_says_what_was_done(apply: Callable[..., Applied], tmp_path: Path) -> None:
+    victims: list[str] = []
+
+    def kill(phase: str, share: float) -> None:
+        if phase in victims:
+            victims.remove(phase)
+            os.kill(application._process.pid, signal.SIGSEGV)  # type: ignore[attr-defined] # noqa: SLF001 - the fault is what is tested
+
+    application, kernel, schedule = apply(kill)
+    victims.append("build")
+    failed = application.build({kernel: schedule}, new_folder(tmp_path / "first"))
+    assert isinstance(failed, Failed)
+    assert "SIGSEGV" in failed.error
+    assert "building the model" in failed.error
+    assert not isinstance(application.build({kernel: schedule}, new_folder(tmp_path / "second")), Failed)
+    victims.append("verify: inputs of seed 3")
+    failed = application.compare_outputs(3, each_kernel=True)
+    assert isinstance(failed, Failed)
+    assert "running both models on inputs of seed 3" in failed.error
+
+
+def test_what_progress_raises_ends_an_application_and_its_process(apply: Callable[..., Applied], tmp_path: Path) -> None:
+    wanted = [True]
+
+    def stop(phase: str, share: float) -> None:
+        if wanted and phase == "build":
+            wanted.clear()
+            raise Interrupted("The work was stopped.")
+
+    application, kernel, schedule = apply(stop)
+    with pytest.raises(Interrupted):
+        application.build({kernel: schedule}, new_folder(tmp_path / "first"))
+    assert not isinstance(application.build({kernel: schedule}, new_folder(tmp_path / "second")), Failed)
 
 
 @pytest.mark.parametrize(

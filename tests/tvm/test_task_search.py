@@ -23,10 +23,11 @@ from workbench.engines.relax.engine import RelaxEngine
 from workbench.engines.relax.kernels import untunable_reason
 from workbench.engines.relax.search import task_search
 from workbench.engines.relax.search.sketches import trace_json
-from workbench.engines.relax.search.task_search import RelaxTaskSearch, as_main
+from workbench.engines.relax.search.task_search import RelaxTaskSearch
 from workbench.engines.relax.search_spaces import SearchSpace, make_space, user_space
 from workbench.engines.relax.space import space_size
 from workbench.engines.relax.targets import resolve_target, to_tvm
+from workbench.engines.relax.workload_module import as_main
 from workbench.engines.search_protocol import Candidate, Experience, Outcome
 from workbench.errors import InputError, InternalError, ModelError
 from workbench.models import resolve_model

@@ -77,6 +77,19 @@ def test_a_profile_is_measured_linked_and_recorded(tmp_path: Path) -> None:
     assert {"format_version", "request", "engine", "versions", "target", "lowering", "machine", "timings"} <= set(manifest)
 
 
+def test_the_graph_comes_with_the_profile_and_needs_no_worker(tmp_path: Path) -> None:
+    write_model(tmp_path / "model.onnx")
+    with workbench.open(tmp_path / "model.onnx", target="cpu", threads=1, session=tmp_path / "s") as session:
+        profile = session.profile(repeat=1)
+        graph = session.graph()
+    assert [[str(node.origin) for node in graph.source if row.row in node.rows] for row in profile.record.kernel_rows] == [
+        [str(origin) for origin in row.origins] for row in profile.record.kernel_rows
+    ]
+    with workbench.open(tmp_path / "s") as again:
+        assert again.graph() == graph
+        assert again._worker.pid is None  # noqa: SLF001 - which process there is matters to tests alone
+
+
 def test_two_threads_are_two_threads(tmp_path: Path) -> None:
     with workbench.open("matmul", args=SMALL, threads=2, session=tmp_path / "s") as session:
         assert session.profile(repeat=2).record.threads == 2

@@ -19,11 +19,13 @@ from workbench.records.selection import SelectedTask
 from workbench.records.trial import Check, MeasureOptions, Trial
 from workbench.records.tuning import SearchBudget, TaskProgress, TuneRequest
 from workbench.search import control as control_module
+from workbench.search.attention import SideWork
 from workbench.search.control import ADDRESSEE, Control
 from workbench.search.history import History
 from workbench.search.loop import Search
 from workbench.search.recorder import Recorder
 from workbench.session import SessionDirectory
+from workbench.store import Store
 from workbench.tuning_database import TuningRecord
 
 HANG_S = 20.0
@@ -270,6 +272,7 @@ class Rig:
         clock: The time.
         front_gone: Set to end the search.
         progress: What was being done, as the search told.
+        side_work: Makes what the search looks after besides, on its own store; None for nothing.
     """
 
     directory: SessionDirectory
@@ -281,6 +284,7 @@ class Rig:
     clock: Clock = field(default_factory=Clock)
     front_gone: threading.Event = field(default_factory=threading.Event)
     progress: list[str] = field(default_factory=list)
+    side_work: Callable[[Store], SideWork] | None = None
     command: int = 0
 
     def tasks(self) -> dict[str, Task]:
@@ -324,6 +328,7 @@ class Rig:
                     transferred=(),
                     control=Control(store, self.command, front_gone=self.front_gone.is_set),
                     on_progress=lambda phase, share: self.progress.append(phase),
+                    side_work=None if self.side_work is None else self.side_work(store),
                     clock=self.clock,
                 ).run()
             finally:

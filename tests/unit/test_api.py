@@ -18,6 +18,7 @@ from workbench.errors import EnvironmentFault, InputError, ModelError, Selection
 from workbench.escaping import plain_value
 from workbench.kernel import WorkerProcess
 from workbench.machine import cpu_facts
+from workbench.records.graph import GRAPH_DOCUMENT, KERNEL, KernelNode, ModelGraph
 from workbench.records.request import ModelSource, ProfileRequest
 from workbench.session import SessionDirectory, default_path, is_session
 from workbench.workloads import BUNDLED
@@ -87,6 +88,42 @@ def test_a_stored_profile_is_not_given_for_another_request(options: dict[str, An
         assert session.request.asks_the_same(expected)
         session.profile()
     assert len(asked) == 2
+
+
+def kernels(*names: str) -> ModelGraph:
+    """A graph with nothing but calls of kernels."""
+    return ModelGraph((), tuple(KernelNode(KERNEL, name, row=row) for row, name in enumerate(names)))
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (None, "without keeping the model's graph"),
+        ({"source": []}, "damaged"),
+        ({"source": [], "kernels": [{"kind": "kernel", "name": "conv2d", "row": 3}]}, "damaged"),
+        (kernels("dense", "conv2d").to_dict(), "not that of its profile"),
+    ],
+    ids=["none", "cut off", "nonsense", "another profile's"],
+)
+def test_a_session_without_a_graph_of_its_profile_says_profile_again(
+    document: dict[str, Any] | None, message: str, model: Path, asked: list[ProfileRequest]
+) -> None:
+    with workbench.open(model, session="s") as session:
+        session.profile()
+        if document is not None:
+            with session.directory.store() as store:
+                store.write_document(GRAPH_DOCUMENT, document)
+        with pytest.raises(SessionError, match=message) as caught:
+            session.graph()
+        assert "refresh=True" in caught.value.remedy
+
+
+def test_a_session_hands_out_the_graph_that_was_kept_with_its_profile(model: Path, asked: list[ProfileRequest]) -> None:
+    with workbench.open(model, session="s") as session:
+        session.profile()
+        with session.directory.store() as store:
+            store.write_document(GRAPH_DOCUMENT, kernels("conv2d", "dense").to_dict())
+        assert session.graph() == kernels("conv2d", "dense")
 
 
 def test_a_model_that_was_edited_is_profiled_again(model: Path, asked: list[ProfileRequest]) -> None:

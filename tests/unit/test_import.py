@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import workbench
-from workbench.api.import_session import import_artifacts
+from workbench.api.import_artifacts import import_artifacts
 from workbench.cli.main import main
 from workbench.errors import InputError, SelectionError, SessionError
 from workbench.importing import artifacts as kinds

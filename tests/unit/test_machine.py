@@ -177,3 +177,31 @@ def test_disk_facts_of_a_folder_to_come_are_those_of_its_nearest_parent_and_leav
     assert disk.writable
     assert 0 < disk.free_bytes <= disk.total_bytes
     assert list(tmp_path.iterdir()) == []
+
+
+def put_caches(root: Path, caches: list[tuple[str, str, str, str]]) -> None:
+    for index, (level, kind, size, shared) in enumerate(caches):
+        for name, text in (("level", level), ("type", kind), ("size", size), ("shared_cpu_list", shared)):
+            put(root, f"sys/devices/system/cpu/cpu1/cache/index{index}/{name}", f"{text}\n")
+
+
+def test_caches_of_data_come_smallest_first_with_who_shares_them(tmp_path: Path) -> None:
+    put_caches(
+        tmp_path, [("1", "Data", "48K", "1"), ("1", "Instruction", "32K", "1"), ("3", "Unified", "32M", "0-3,8"), ("2", "Unified", "1024K", "1,5")]
+    )
+    facts = machine.cpu_facts(tmp_path, frozenset({1, 2}))
+    assert [(cache.name, cache.size_bytes, cache.shared_by) for cache in facts.caches] == [
+        ("L1d", 48 * 2**10, 1),
+        ("L2", 2**20, 2),
+        ("L3", 32 * 2**20, 5),
+    ]
+
+
+@pytest.mark.parametrize("size", ["", "x", "-1K", "1T", "9" * 30 + "K"])
+def test_a_cache_whose_size_cannot_be_read_is_left_out(size: str, tmp_path: Path) -> None:
+    put_caches(tmp_path, [("1", "Data", size, "1"), ("2", "Unified", "1M", "nonsense")])
+    assert [(cache.name, cache.shared_by) for cache in machine.cpu_facts(tmp_path, frozenset({1})).caches] == [("L2", 1)]
+
+
+def test_a_machine_that_does_not_tell_its_caches_has_none(tmp_path: Path) -> None:
+    assert machine.cpu_facts(tmp_path, frozenset({0})).caches == ()

@@ -232,3 +232,45 @@ def test_the_default_place_is_below_workbench_sessions_whatever_the_names(model:
     path = default_path(model, target)
     assert path.parent == Path("workbench-sessions")
     assert path.name == place
+
+
+# the applied model
+
+
+def applied_model(directory: SessionDirectory, text: str) -> Path:
+    folder = directory.path / f"new-{text}"
+    folder.mkdir()
+    (folder / "model.so").write_text(text)
+    return folder
+
+
+def test_an_applied_model_replaces_the_one_before_it(tmp_path: Path) -> None:
+    directory = SessionDirectory.create(tmp_path / "s")
+    for text in ("first", "second"):
+        with directory.replacing_tuned(applied_model(directory, text)):
+            pass
+        assert (directory.tuned / "model.so").read_text() == text
+    assert not (directory.path / "tuned.old").exists()
+
+
+def test_the_applied_model_comes_back_if_its_successor_is_not_stored(tmp_path: Path) -> None:
+    directory = SessionDirectory.create(tmp_path / "s")
+    with directory.replacing_tuned(applied_model(directory, "first")):
+        pass
+    with pytest.raises(KeyError), directory.replacing_tuned(applied_model(directory, "second")):
+        raise KeyError
+    assert (directory.tuned / "model.so").read_text() == "first"
+    with pytest.raises(KeyError), SessionDirectory.create(tmp_path / "new").replacing_tuned(applied_model(directory, "third")):
+        raise KeyError
+    assert not (tmp_path / "new" / "tuned").exists()
+
+
+def test_a_crash_between_two_applied_models_leaves_the_first(tmp_path: Path) -> None:
+    directory = SessionDirectory.create(tmp_path / "s")
+    applied_model(directory, "first").rename(directory.path / "tuned.old")
+    directory.sweep()
+    assert (directory.tuned / "model.so").read_text() == "first"
+    applied_model(directory, "older").rename(directory.path / "tuned.old")
+    directory.sweep()
+    assert (directory.tuned / "model.so").read_text() == "first"
+    assert not (directory.path / "tuned.old").exists()

@@ -79,6 +79,19 @@ def test_a_profile_that_cannot_be_written_leaves_the_old_one_whole(session: Sess
         assert store.manifest()["profile_id"] == "1"
 
 
+def test_documents_of_a_profile_come_with_it_or_not_at_all(session: SessionDirectory, sessions: Any) -> None:
+    new = sessions.profile(["matmul"])
+    with session.store() as store:
+        store.write_profile(new, sessions.hashes(new), {"profile_id": "2"}, documents={"graph": {"of": "2"}})
+        with pytest.raises(KeyError):
+            store.write_profile(new, {}, {"profile_id": "3"}, documents={"graph": {"of": "3"}})
+        number = store.add_command("profile", {})
+        store.cancel_command(number)
+        with pytest.raises(Interrupted):
+            store.write_profile(new, sessions.hashes(new), {"profile_id": "4"}, documents={"graph": {"of": "4"}}, command=number)
+        assert store.document("graph") == {"of": "2"}
+
+
 def test_a_selection_stays_with_a_new_profile_that_has_its_tasks_and_ticks_their_new_rows(session: SessionDirectory, sessions: Any) -> None:
     new = sessions.profile(["dense", "conv2d", "dense", "conv2d"])
     task = next(task for task in new.tasks if task.name == "conv2d")

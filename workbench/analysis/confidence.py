@@ -98,6 +98,7 @@ class Verdict:
 
     Attributes:
         faster: True if the second is less than the first by more than the noise.
+        slower: True if it is more than the first by more than the noise.
         ratio: The first divided by the second.
         ratio_error: Half-width of the ratio's confidence interval; None where no spread is known.
         text: The verdict in a sentence.
@@ -107,6 +108,7 @@ class Verdict:
     ratio: float
     ratio_error: float | None
     text: str
+    slower: bool = False
 
 
 def compare(before: Sequence[float], after: Sequence[float]) -> Verdict:
@@ -133,7 +135,7 @@ def compare(before: Sequence[float], after: Sequence[float]) -> Verdict:
         gain = f"{ratio:.2f}x +- {error:.2f}" if error <= _VAGUE * ratio or least is None else f"at least {least:.2f}x"
         return Verdict(faster=True, ratio=ratio, ratio_error=error, text=f"{gain} as fast: {figures}")
     if second.median - first.median > noise or _ranks_below(after, before):
-        return Verdict(faster=False, ratio=ratio, ratio_error=error, text=f"slower: {figures}")
+        return Verdict(faster=False, ratio=ratio, ratio_error=error, text=f"slower: {figures}", slower=True)
     return Verdict(faster=False, ratio=ratio, ratio_error=error, text=f"no difference beyond the noise: {figures}")
 
 

@@ -19,6 +19,7 @@ from workbench.api.places import default_place
 from workbench.api.session import Session
 from workbench.errors import InputError, ModelError, SessionError, TargetError
 from workbench.escaping import plain, plain_value
+from workbench.exchange import unpack_session
 from workbench.machine import cpu_facts
 from workbench.models import is_bundled, resolve_model
 from workbench.records.number import real, whole
@@ -88,6 +89,20 @@ def open(  # noqa: A001 - workbench.open reads well
     opened = Session(directory, request, content=content)
     _opened[path.absolute()] = opened
     return opened
+
+
+def open_archive(path: str | Path, session: str | Path | None = None) -> Session:
+    """Make a session of an archive that `Session.export` or ``workbench export --archive`` wrote, and open it.
+
+    Args:
+        path: The archive; it may be a stranger's.
+        session: The new directory; None takes ``workbench-sessions/<model>-<target>``.
+
+    Raises:
+        InputError: It is no archive of a session, is damaged, or wants more than a session may.
+        SessionError: The directory is in use.
+    """
+    return open(unpack_session(Path(path), None if session is None else Path(session)).path)
 
 
 def _end_worker_of_this_process(path: Path) -> None:

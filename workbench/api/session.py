@@ -6,35 +6,53 @@ import atexit
 import contextlib
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Self, TypeVar
 
 import ml_dtypes
 import numpy as np
 
+from workbench.api.comparison import Comparison
+from workbench.api.exporting import export_parts
 from workbench.api.given import row_numbers, text, whole_number
+from workbench.api.handing_out import HandsOut
+from workbench.api.inspecting import Inspector
+from workbench.api.library import library_databases
 from workbench.api.profile import SessionProfile
+from workbench.api.report import winner_texts, write_report
 from workbench.api.search import Search
 from workbench.api.tune_request import make_request
 from workbench.api.winner import trial_number, winner
 from workbench.errors import EnvironmentFault, InputError, SelectionError, SessionError
 from workbench.escaping import plain, plain_value
 from workbench.kernel import Host, OnEvent, Pending, WorkerProcess
+from workbench.library import Library
 from workbench.models import check_trust
 from workbench.records.command import FINAL_STATES, RUNNING
+from workbench.records.comparison import Comparison as ComparisonRecord
+from workbench.records.comparison import Verification
+from workbench.records.decode import DecodeError
+from workbench.records.graph import GRAPH_DOCUMENT, ModelGraph
+from workbench.records.knob import KnobEffects
+from workbench.records.peaks import Peaks
 from workbench.records.request import IMPORTED, MOST_ROUNDS, ProfileRequest
+from workbench.records.rerun import Rerun
 from workbench.records.selection import Selection
 from workbench.records.trial import BASELINE, MeasureOptions
 from workbench.records.tuning import SearchBudget, TuneRequest
-from workbench.records.view import COMPUTE_DAG
+from workbench.records.view import Inspection, ViewInfo
+from workbench.records.view_diff import ViewDiff
 from workbench.session import SessionDirectory
+from workbench.version import __version__
 from workbench.worker import SEARCH
 
+Decoded = TypeVar("Decoded")
 
-class Session:
+
+class Session(HandsOut):
     """One model on one target, in one directory.
 
     A session starts a worker process on first use and keeps it warm; `close`, the end of a ``with`` block or of the program ends it.
@@ -54,6 +72,7 @@ class Session:
         self._module = content if source.kind == "ir_json" else b""
         function = content if source.kind == "function" else b""
         self._worker = WorkerProcess(directory, threads=request.threads, function=function, trust=source.trust)
+        self._inspector = Inspector(directory, self._run)
         self._attendance: BinaryIO | None = None
         self._process = os.getpid()
         atexit.register(self.close)
@@ -99,6 +118,26 @@ class Session:
             self.directory.forget_modules(but=request.source.stamp)
         return profile
 
+    def graph(self) -> ModelGraph:
+        """The operators of the model and the kernel calls that they became, as two graphs; profiles if there is no profile yet.
+
+        Raises:
+            SessionError: The session was profiled by a version that kept no graph, or the graph is damaged or another profile's.
+        """
+        profile = self.profile().record
+        with self.directory.store() as store:
+            values = store.document(GRAPH_DOCUMENT)
+        again = "Profile the model again: session.profile(refresh=True)."
+        if values is None:
+            raise SessionError("The session was profiled without keeping the model's graph.", again)
+        try:
+            graph = ModelGraph.from_dict(values)
+        except DecodeError as error:
+            raise SessionError(f"The graph of the session is damaged: {plain(str(error), 160)}.", again) from error
+        if not graph.belongs_to(profile):
+            raise SessionError("The graph of the session is not that of its profile.", again)
+        return graph
+
     def _stored_for(self, request: ProfileRequest) -> SessionProfile | None:
         """The stored profile, if it answers the request."""
         with self.directory.store() as store:
@@ -135,6 +174,7 @@ class Session:
         measure: MeasureOptions | None = None,
         builders: int | None = None,
         transfer: str | Path | Iterable[str | Path] = (),
+        library: bool = True,
     ) -> Search:
         """Search schedules for the selected tasks, in the worker; returns at once.
 
@@ -154,6 +194,7 @@ class Session:
             measure: How to measure.
             builders: Processes that build; None takes one for each physical core.
             transfer: Session directories or MetaSchedule databases of the same target, whose schedules are tried first.
+            library: Try what the record library has of the same kernels on the same target, too; it is measured as any candidate.
 
         Raises:
             SelectionError: Nothing is selected.
@@ -174,6 +215,9 @@ class Session:
             builders=builders,
             transfer=transfer,
         )
+        if library:
+            places = library_databases(self.directory, Library(), {item.task for item in request.tasks})
+            request = replace(request, transfer=(*request.transfer, *map(str, places)))
         self._prepare_worker()
         return Search(self.directory, self._worker, request, self._worker.begin(SEARCH, request.to_dict()))
 
@@ -221,21 +265,51 @@ class Session:
         self._run("warm", {})
 
     def inspect(self, task: str, view: str, *, trial: int | None = None) -> str:
-        """A task's schedule as text; waits for a running search to end.
+        """One view of a task's trial as text; answered while a search runs, too.
 
         Args:
             task: The task, or the name of its kernel.
-            view: ``schedule`` (Python that makes the same schedule), ``tir`` (TVMScript), ``source`` (CUDA C or LLVM IR), or ``compute_dag``
-                (what the kernel computes, whatever the schedule).
+            view: ``schedule`` (Python that makes the same schedule), ``decisions``, ``tir_before``, ``tir`` (TVMScript), ``lowered``, ``source``
+                (CUDA C or LLVM IR), ``asm``, ``ptx``, ``sass``, ``resources``, ``effects`` (which decisions matter, over all trials), or
+                ``compute_dag`` (what the kernel computes, whatever the schedule).
             trial: Number of the trial, 0 for the untuned kernel; None takes the winner of the search.
 
         Raises:
             SelectionError: There is no such task or trial, or no winner yet.
-            InputError: There is no such view, or the recorded schedule is damaged.
+            InputError: There is no such view of it, or the recorded schedule is damaged.
         """
-        text("task", task)
-        number = BASELINE if text("view", view) == COMPUTE_DAG else self._trial_of(task, trial)
-        return str(self._run("describe", {"task": task, "trial": number, "view": view})["text"])
+        return self._inspector.text(task, view, trial)
+
+    def views(self, task: str) -> tuple[ViewInfo, ...]:
+        """All views of a task's trials: what they are, whether they can be shown here, and if not, why. Asks no worker."""
+        return self._inspector.views(task)
+
+    def inspection(self, task: str, *views: str, trial: int | None = None) -> Inspection:
+        """Several views of a trial, with their links and data; one that cannot be shown says why instead. As `inspect`."""
+        return self._inspector.inspection(task, views, trial)
+
+    def diff(self, task: str, view: str, *, trial: int | None = None, other: int | None = BASELINE) -> ViewDiff:
+        """A view of two trials line by line, and the decisions in which they differ; `other` stands left. As `inspect`.
+
+        Args:
+            task: The task, or the name of its kernel.
+            view: Any view of one trial.
+            trial: Number of the right one; None takes the winner.
+            other: Number of the left one; None takes the winner.
+        """
+        return self._inspector.diff(task, view, trial, other)
+
+    def effects(self, task: str) -> KnobEffects:
+        """Which decisions matter, over all measured trials of a task."""
+        return self._inspector.effects(task)
+
+    def peaks(self, *, measure: bool = False) -> Peaks | None:
+        """What the target's device can do at most: arithmetic and memory; None if that is not known.
+
+        Args:
+            measure: Measure it if this machine has not yet, which takes some seconds.
+        """
+        return self._inspector.peaks(measure=measure)
 
     def write_library(self, task: str, *, trial: int | None = None) -> Path:
         """Build a task's kernel into ``artifacts/`` of the session; ``tvm.runtime.load_module`` loads it, and its function has the kernel's name.
@@ -253,6 +327,111 @@ class Session:
         if path.parent != self.directory.artifacts or self.directory.artifacts.is_symlink() or path.is_symlink() or not path.is_file():
             raise SessionError(f"The worker wrote no library in {plain(str(self.directory.artifacts), 120)}.", "Try again.")
         return path
+
+    def apply(self, *, inputs: int = 3, rounds: int | None = None, on_event: OnEvent | None = None) -> Comparison:
+        """Build the model with the winners of its searches, verify and compare it with the untuned one, and keep it in ``tuned/``.
+
+        What is not right is not applied: then ``.applied`` is false, ``.verification`` says what is wrong, and ``tuned/`` is what it was.
+
+        Args:
+            inputs: Number of random inputs that the outputs are compared on.
+            rounds: Measured rounds of each model; None measures for about six seconds.
+            on_event: Told meanwhile how far the worker is.
+
+        Raises:
+            SessionError: Nothing was searched yet.
+            EnvironmentFault: The model cannot be run here, so that nothing could be verified.
+        """
+        arguments = {
+            "inputs": whole_number("inputs", inputs, least=1, most=MOST_ROUNDS),
+            "rounds": None if rounds is None else whole_number("rounds", rounds, least=1, most=MOST_ROUNDS),
+        }
+        answer = self._run("apply", arguments, on_event=on_event)
+        return Comparison(self._decoded(ComparisonRecord.from_dict, answer), self.directory.tuned)
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """What the last `apply` gave; None before the first one."""
+        with self.directory.store() as store:
+            found = store.document("comparison")
+        return None if found is None else Comparison(self._decoded(ComparisonRecord.from_dict, found), self.directory.tuned)
+
+    def verify(self, *, inputs: int = 3, on_event: OnEvent | None = None) -> Verification:
+        """Verify again what is applied: built once more from its records, and compared with the untuned model; its files have to be unchanged.
+
+        Args:
+            inputs: Number of random inputs that the outputs are compared on.
+            on_event: Told meanwhile how far the worker is.
+
+        Raises:
+            SessionError: Nothing is applied.
+        """
+        answer = self._run("verify", {"inputs": whole_number("inputs", inputs, least=1, most=MOST_ROUNDS)}, on_event=on_event)
+        return self._decoded(Verification.from_dict, answer)
+
+    def rerun(self, task: str, trial: int | None = None, *, device: int | None = None, on_event: OnEvent | None = None) -> Rerun:
+        """Lower and measure a recorded trial again, by turns with the untuned kernel; says how far it is from its record.
+
+        Args:
+            task: The task, or the name of its kernel.
+            trial: Number of the trial, 0 for the untuned kernel; None takes the winner of the search.
+            device: Index of the device; None takes the one of the record.
+            on_event: Told meanwhile how far the worker is.
+
+        Raises:
+            SelectionError: There is no such task or trial, or no winner yet.
+            EnvironmentFault: Nothing can be measured here.
+        """
+        arguments = {"task": task, "trial": self._trial_of(task, trial), "device": None if device is None else trial_number(device)}
+        return self._decoded(Rerun.from_dict, self._run("rerun", arguments, on_event=on_event))
+
+    def _decoded(self, read: Callable[[dict[str, Any]], Decoded], answer: dict[str, Any]) -> Decoded:
+        """A record from the session.
+
+        Raises:
+            SessionError: It is damaged.
+        """
+        try:
+            return read(answer)
+        except DecodeError as error:
+            raise SessionError(f"The session in {plain(str(self.path), 120)} is damaged: {plain(str(error), 200)}.", "Try again.") from error
+
+    def report(self, path: str | Path = "report.html", *, sources: bool = True) -> Path:
+        """Write one self-contained page about the session: before and after, curves, verdicts, sources, environment; returns its path.
+
+        Args:
+            path: The file; one that is there is replaced.
+            sources: False leaves out the sources of the winners, which a worker has to make.
+
+        Raises:
+            SessionError: The session has no profile yet, or is damaged.
+            EnvironmentFault: The file cannot be written.
+        """
+        texts = winner_texts(self.directory, lambda task, view, trial: self.inspect(task, view, trial=trial)) if sources else []
+        return write_report(self.directory, Path(path), version=__version__, texts=texts)
+
+    def export(
+        self,
+        *,
+        trials: str | Path | None = None,
+        records: str | Path | None = None,
+        selection: str | Path | None = None,
+        archive: str | Path | None = None,
+    ) -> dict[str, dict[str, Any]]:
+        """Write what a path is given for; returns what each file holds.
+
+        Args:
+            trials: All trials as CSV, or as Parquet for a name that ends in ``.parquet``.
+            records: A folder for a MetaSchedule database that stock TVM loads.
+            selection: The selection.
+            archive: The whole session, for `workbench.open_archive`.
+
+        Raises:
+            SessionError: The session does not hold that.
+            EnvironmentFault: A file cannot be written.
+        """
+        given = {"trials": trials, "records": records, "selection": selection, "archive": archive}
+        return export_parts(self.directory, **{name: None if path is None else Path(path) for name, path in given.items()})
 
     def _trial_of(self, task: str, trial: int | None) -> int:
         """The number of a trial; the winner's if none is given."""

@@ -109,7 +109,9 @@ class Grid:
                 spans.append(Span(place, place + len(piece), column.style))
             pieces.append(piece)
             place += len(piece) + _GAP
-        return Text((" " * _GAP).join(pieces).rstrip(), style=line.style, spans=spans, no_wrap=True, overflow="crop")
+        text = (" " * _GAP).join(pieces).rstrip()
+        inside = [Span(span.start, min(span.end, len(text)), span.style) for span in spans if span.start < len(text)]  # rich fails on others
+        return Text(text, style=line.style, spans=inside, no_wrap=True, overflow="crop")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""``workbench import``: makes a read-only session of what older TVM left behind, and says how surely each row is matched."""
+"""``workbench import``: makes a read-only session of what older TVM left behind, and says how surely each row is matched; or unpacks a session."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from workbench.api.import_session import import_artifacts
+from workbench.api.import_artifacts import import_artifacts
 from workbench.cli import formats
 from workbench.cli.grid import Column, Grid, Line, Sentence
+from workbench.cli.import_archive import holds_archive, import_archive
 from workbench.cli.output import note, show
 from workbench.cli.profile_table import profile_table
 from workbench.cli.sessions import note_session
@@ -30,13 +31,13 @@ _COLUMNS = (
 
 def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("import", parents=[shared], help="make a read-only session of old TVM's artifacts")
+    parser = commands.add_parser("import", parents=[shared], help="make a session of an archive, or a read-only one of old TVM's artifacts")
     parser.add_argument(
         "files",
         nargs="+",
         metavar="FILE",
         help="files and folders of one model: Relay text, debug tables and dumps, graph JSON, profiler reports, task lists, "
-        "auto_scheduler and AutoTVM logs",
+        "auto_scheduler and AutoTVM logs; or an archive of `workbench export`",
     )
     parser.add_argument("--name", metavar="NAME", help="what to call the model (default: the name of the first file)")
     parser.add_argument("--all", action="store_true", dest="all_rows", help="print every row, not only the hottest")
@@ -44,6 +45,8 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if holds_archive(options):
+        return import_archive(options)
     session, imported = import_artifacts(options.files, session=options.session, name=options.name)
     with session:
         show([*_tables(imported, all_rows=options.all_rows)], values=_values(imported), json_to=options.json)

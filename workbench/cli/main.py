@@ -10,12 +10,33 @@ import traceback
 from collections.abc import Sequence
 
 import workbench
-from workbench.cli import demo, doctor, import_artifacts, lab, models, profile, select, tasks, tune
+from workbench.cli import (
+    apply,
+    compare,
+    demo,
+    doctor,
+    export,
+    import_artifacts,
+    inspect,
+    lab,
+    library,
+    models,
+    profile,
+    report,
+    rerun,
+    select,
+    tasks,
+    tune,
+)
 from workbench.cli.arguments import Parser
 from workbench.cli.output import check_destinations, discard
 from workbench.errors import EnvironmentFault, InputError, InternalError, Interrupted, WorkbenchError
 from workbench.escaping import plain
 
+_COMMANDS = (
+    *(doctor, models, profile, tasks, select, tune, apply, inspect, rerun),
+    *(report, export, import_artifacts, library, compare, demo, lab),
+)
 _MESSAGE_LIMIT = 2000
 
 
@@ -93,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     # Parsers of their own: a parent's options are the same objects in every child, and `set_defaults` above changes them.
     shared = _shared_options()
-    for module in (doctor, models, profile, tasks, select, tune, import_artifacts, demo, lab):
+    for module in _COMMANDS:
         module.add_command(commands, shared)
     return parser
 

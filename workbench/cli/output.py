@@ -20,7 +20,7 @@ from workbench.escaping import plain
 from workbench.session import DATABASE, SESSION_FILES
 
 _STDOUT = "-"
-_DESTINATIONS = ("--json", "--csv", "--export")
+_DESTINATIONS = ("--json", "--csv", "--export", "--output")
 
 
 def check_destinations(options: argparse.Namespace) -> None:
@@ -30,7 +30,7 @@ def check_destinations(options: argparse.Namespace) -> None:
         InputError: Two results want standard output, or an option names a directory, or a file in a directory that does not exist.
         EnvironmentFault: A file may not be written.
     """
-    wanted = [(option, getattr(options, option.removeprefix("--"), None)) for option in _DESTINATIONS]
+    wanted = [(option, getattr(options, option.removeprefix("--"), None)) for option in (*_DESTINATIONS, *getattr(options, "destinations", ()))]
     to_stdout = [option for option, destination in wanted if destination == _STDOUT]
     if len(to_stdout) > 1:
         raise InputError(f"{' and '.join(to_stdout)} cannot both write to standard output.", "Give a file to one of them.")
@@ -68,7 +68,7 @@ def show(renderables: list[RenderableType], *, values: Mapping[str, Any] | list[
     """Print a result.
 
     Args:
-        renderables: What to print, unless JSON takes standard output.
+        renderables: What to print, unless JSON takes standard output; one with a true ``keeps_lines`` has its lines cut nowhere.
         values: The same as JSON-ready values.
         json_to: ``-``, a file, or None.
     """
@@ -78,7 +78,7 @@ def show(renderables: list[RenderableType], *, values: Mapping[str, Any] | list[
         console = table_console()
         with _standard_output():
             for renderable in renderables:
-                console.print(renderable)
+                console.print(renderable, crop=not getattr(renderable, "keeps_lines", False))
 
 
 def write_text(text: str, destination: str, *, option: str) -> None:

@@ -13,6 +13,7 @@ from workbench.cli.profile_table import profile_table
 from workbench.cli.progress import ProgressLine
 from workbench.cli.sessions import note_session
 from workbench.cli.table_csv import profile_csv
+from workbench.records.peaks import Peaks
 
 
 def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -40,7 +41,7 @@ def _run(options: argparse.Namespace) -> int:
         trust=options.trust,
     ) as session:
         profile = run_profile(session, quiet=options.quiet)
-        _print(profile, options)
+        _print(profile, options, session.peaks())
         note_session(session.directory, quiet=options.quiet)
     return 0
 
@@ -51,8 +52,8 @@ def run_profile(session: Session, *, quiet: bool) -> SessionProfile:
         return session.profile(refresh=True, on_event=line.on_event)
 
 
-def _print(profile: SessionProfile, options: argparse.Namespace) -> None:
+def _print(profile: SessionProfile, options: argparse.Namespace, peaks: Peaks | None) -> None:
     if options.csv is not None:
         write_text(profile_csv(profile.record), options.csv, option="--csv")
-    tables = [] if options.csv == "-" else [profile_table(profile.record, all_rows=options.all_rows)]
+    tables = [] if options.csv == "-" else [profile_table(profile.record, all_rows=options.all_rows, peaks=peaks)]
     show(tables, values=profile.to_dict(), json_to=options.json)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 
 from rich.console import Group, RenderableType
 
+from workbench.analysis.roofline import limit_percent
 from workbench.cli import formats
 from workbench.cli.grid import Column, Drawing, Grid, Line, Sentence
 from workbench.escaping import plain
 from workbench.links import difference_note
+from workbench.records.peaks import Peaks
 from workbench.records.profile import DEBUG_RUNTIME_COLUMNS, Profile, Row
 
 HOTTEST_ROWS = 40
@@ -33,6 +36,7 @@ _COLUMNS = (
     Column("Dtype", priority=12, least=7),
     Column("FLOP", priority=10, right=True),
     Column("GFLOP/s", priority=11, right=True),
+    Column("Limit(%)", priority=10, right=True),
     Column("Origins", priority=5, least=20),
     Column("Kernel", priority=15, least=16),
     Column("Task", priority=4, least=20),
@@ -40,16 +44,18 @@ _COLUMNS = (
 )
 
 
-def profile_table(profile: Profile, *, all_rows: bool = False) -> RenderableType:
+def profile_table(profile: Profile, *, all_rows: bool = False, peaks: Peaks | None = None) -> RenderableType:
     """The rows in execution order, then the totals and what a reader must know.
 
     Args:
         profile: What to show.
         all_rows: Show every row; otherwise the hottest 40, and the others as one line unless they are very few.
+        peaks: The limits of the device, which times are compared with; None leaves that out.
     """
     shown = profile.rows if all_rows else _hottest_rows(profile)
     largest_us = max((row.time_us or 0.0 for row in profile.rows), default=0.0)
-    grid = Grid(columns=_COLUMNS, lines=tuple(_line(row, largest_us) for row in shown))
+    sizes = {task.task: task.tensor_bytes for task in profile.tasks}
+    grid = Grid(columns=_COLUMNS, lines=tuple(_line(row, largest_us, _limit(row, sizes, peaks)) for row in shown))
     sentences = [("dim", words) for words in _hidden_rows(profile, shown)]
     sentences += [("bold", words) for words in _totals(profile)]
     sentences += [("", words) for words in (difference_note(profile),) if words]
@@ -90,7 +96,13 @@ def row_bar(value: float | None, largest: float) -> Drawing:
     return Drawing(*(formats.bar(share, width=_BAR_WIDTH, ascii_only=ascii_only) for ascii_only in (False, True)))
 
 
-def _line(row: Row, largest_us: float) -> Line:
+def _limit(row: Row, sizes: Mapping[str, int | None], peaks: Peaks | None) -> str:
+    """The least time that the device could take, in percent of the row's; empty if it is not known."""
+    percent = limit_percent(peaks, flop=row.flop, moved_bytes=sizes.get(row.task or ""), time_us=row.time_us)
+    return "" if percent is None else formats.gflops(percent)
+
+
+def _line(row: Row, largest_us: float, limit: str) -> Line:
     broken = bool(row.nan_count or row.inf_count)
     return Line(
         cells=(
@@ -107,6 +119,7 @@ def _line(row: Row, largest_us: float) -> Line:
             row.dtype,
             formats.operations(row.flop),
             formats.gflops(row.gflops),
+            limit,
             _origins(row),
             row.kernel if row.kernel and row.kernel != row.node_name else "",
             row.task or "",

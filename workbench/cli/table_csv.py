@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable
 
 from workbench.cli.formats import remarks
-from workbench.escaping import plain
+from workbench.escaping import cell
 from workbench.records.profile import DEBUG_RUNTIME_COLUMNS, Profile, Row, Task
 
 ROW_COLUMNS = (
@@ -18,9 +18,6 @@ TASK_COLUMNS = (
     *("Task", "Name", "Ops", "Kernels", "Weight", "Rows", DEBUG_RUNTIME_COLUMNS["time_us"], DEBUG_RUNTIME_COLUMNS["time_percent"]),
     *("FLOP", "Space Size", "Shapes", "Untunable", "Notes"),
 )
-
-_LONGEST_CELL = 32_000  # spreadsheets refuse cells above 32,767 characters
-_FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last four are full-width forms
 
 _Value = str | int | float | None
 
@@ -40,15 +37,9 @@ def _csv(columns: tuple[str, ...], lines: Iterable[tuple[_Value, ...]], *, notes
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    last = _safe("; ".join(notes))
-    writer.writerows([*(_safe(value) if isinstance(value, str) else value for value in line), last] for line in lines)
+    last = cell("; ".join(notes))
+    writer.writerows([*(cell(value) if isinstance(value, str) else value for value in line), last] for line in lines)
     return text.getvalue()
-
-
-def _safe(text: str) -> str:
-    """The text on one line, and never a formula."""
-    shown = plain(text, _LONGEST_CELL)
-    return f"'{shown}" if shown.lstrip().startswith(_FORMULA_STARTS) else shown
 
 
 def _row(row: Row) -> tuple[_Value, ...]:

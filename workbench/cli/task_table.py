@@ -6,9 +6,11 @@ from collections.abc import Iterable
 
 from rich.console import Group, RenderableType
 
+from workbench.analysis.roofline import limit_percent
 from workbench.cli import formats
 from workbench.cli.grid import Column, Drawing, Grid, Line, Sentence
 from workbench.cli.profile_table import remark_sentences, row_bar
+from workbench.records.peaks import Peaks
 from workbench.records.profile import Profile, Task
 from workbench.records.selection import Selection
 from workbench.records.tuning import TaskProgress
@@ -24,25 +26,36 @@ _COLUMNS = (
     Column("Weight", priority=2, right=True),
     Column("Time(us)", priority=1, right=True),
     Column("Time(%)", priority=3, right=True),
+    Column("Limit(%)", priority=6, right=True),
     Column("", priority=4, style="cyan"),
     Column("FLOP", priority=6, right=True),
     Column("Space", priority=7, right=True),
     Column("State", priority=5),
     Column("Best(us)", priority=5, right=True),
+    Column("Best limit(%)", priority=6, right=True),
     Column("Shapes", priority=9, least=16),
     Column("Cannot be tuned", priority=8, least=16),
 )
 
 
-def task_table(profile: Profile, selection: Selection | None = None, searched: Iterable[TaskProgress] = ()) -> RenderableType:
-    """All tasks, hottest first, those of the selection marked and those searched with their best, then what a reader must know."""
+def task_table(
+    profile: Profile, selection: Selection | None = None, searched: Iterable[TaskProgress] = (), *, peaks: Peaks | None = None
+) -> RenderableType:
+    """All tasks, hottest first, those of the selection marked and those searched with their best, then what a reader must know.
+
+    Args:
+        profile: Whose tasks.
+        selection: The ticked ones.
+        searched: How far their searches are.
+        peaks: The limits of the device, which times are compared with.
+    """
     ticked = {item.task for item in selection.tasks} if selection else set()
     progress = {item.task: item for item in searched}
     tasks = hottest(profile)
     largest_us = max((task.time_us or 0.0 for task in tasks), default=0.0)
     lines = [
         Line(
-            cells=(_TICK if task.task in ticked else "", *_cells(task, largest_us, progress.get(task.task))),
+            cells=(_TICK if task.task in ticked else "", *_cells(task, largest_us, progress.get(task.task), peaks)),
             style="dim" if task.untunable else "",
         )
         for task in tasks
@@ -70,21 +83,32 @@ def selection_summary(profile: Profile, selection: Selection) -> RenderableType:
     return Group(*(Sentence(words) for words in sentences))
 
 
-def _cells(task: Task, largest_us: float, progress: TaskProgress | None) -> tuple[str | Drawing, ...]:
+def _cells(task: Task, largest_us: float, progress: TaskProgress | None, peaks: Peaks | None) -> tuple[str | Drawing, ...]:
+    now, best = task_limits(task, progress, peaks)
     return (
         task.task,
         _name(task),
         str(task.weight),
         formats.microseconds(task.time_us),
         formats.percent(task.time_percent),
+        "" if now is None else formats.gflops(now),
         row_bar(task.time_us, largest_us),
         formats.operations(task.flop),
         formats.count(task.space_size),
         progress.state if progress else "",
         formats.microseconds(progress.before_and_now_us[1]) if progress else "",
+        "" if best is None else formats.gflops(best),
         ", ".join(task.shapes),
         task.untunable,
     )
+
+
+def task_limits(task: Task, progress: TaskProgress | None, peaks: Peaks | None) -> tuple[float | None, float | None]:
+    """The least time that the device could take for one call, in percent of the time in the profile, and of the best one; None if unknown."""
+    call_us = task.time_us / task.weight if task.time_us is not None and task.weight else None
+    times_us = (call_us, progress.before_and_now_us[1] if progress else None)
+    now, best = (limit_percent(peaks, flop=task.flop, moved_bytes=task.tensor_bytes, time_us=time_us) for time_us in times_us)
+    return now, best
 
 
 def _name(task: Task) -> str:

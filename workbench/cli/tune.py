@@ -76,6 +76,7 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     search.add_argument("--schedule", default="", metavar="MODULE:FUNCTION", help="a schedule function of your own, see below; needs --trust")
     search.add_argument("--trust", action="store_true", help="allow the schedule function to run")
     search.add_argument("--transfer", nargs="+", default=[], metavar="PATH", help="sessions or databases whose schedules are tried first")
+    search.add_argument("--no-library", action="store_true", help="leave out what the record library has of these kernels")
     measure = parser.add_argument_group("how it measures")
     measure.add_argument("--repeat", type=positive, default=_DEFAULTS.repeat, metavar="N", help="most measured times of a trial")
     measure.add_argument("--number", type=positive, metavar="N", help="runs behind each measured time (default: as --min-repeat-ms needs)")
@@ -114,6 +115,7 @@ def _run(options: argparse.Namespace) -> int:
             measure=_measure_options(options),
             builders=options.builders,
             transfer=options.transfer,
+            library=not options.no_library,
         )
         outcome = run_search(session, begin, profile, quiet=options.quiet, again=_again(options))
         show([tune_table(outcome.result, outcome.progress, profile)], values=outcome.result, json_to=options.json)

@@ -6,8 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from workbench.engines.apply_protocol import Application
 from workbench.engines.search_protocol import Evaluator, TaskSearch
+from workbench.engines.view_protocol import Viewer
+from workbench.records.graph import ModelGraph
 from workbench.records.origin import Origin
+from workbench.records.peaks import Peaks
 from workbench.records.profile import Kernel, KernelCall, Measurement
 from workbench.records.request import ModelSource
 from workbench.records.target import TargetSpec
@@ -61,6 +65,10 @@ class Engine(Protocol):
         """Source operators of which nothing is left to run: computed before, idle at inference, or read by nobody."""
         ...
 
+    def graph(self) -> ModelGraph:
+        """The source model and its kernel calls as graphs, with the identities of `calls`; only of a model that this engine has lowered itself."""
+        ...
+
     def profile(self, *, repeat: int | None, seed: int, on_progress: Progress) -> Measurement:
         """Time every call; a target that this machine lacks gives a measurement that says why there are no times."""
         ...
@@ -99,25 +107,53 @@ class Engine(Protocol):
         """Start what the next evaluator needs, without waiting for it."""
         ...
 
-    def view(self, kernel: str, trace: str, view: str, *, expected: str = "") -> str:
-        """What a recorded schedule makes of a kernel, as text.
+    def viewer(self) -> Viewer:
+        """What makes views of recorded schedules of the lowered model, as `workbench.records.view.VIEWS`; none needs the target's device."""
+        ...
+
+    def peaks(self, *, on_progress: Progress) -> Peaks:
+        """Measure what the target's device can do at most; one that is not here gives limits that say so."""
+        ...
+
+    def peaks_key(self) -> str:
+        """Digest of what the limits of the target's device depend on, such as the device and the number of threads."""
+        ...
+
+    def write_library(self, kernel: str, trace: str, path: Path, *, expected: str = "", trust: bool = False) -> None:
+        """Compile a kernel with a recorded schedule into a library, where its function has the kernel's name.
+
+        A schedule that brings code of its own into the kernel needs trust.
 
         Args:
             kernel: Name of the kernel.
             trace: The schedule in TVM's own form; empty for the baseline.
-            view: One of `workbench.records.view.VIEWS`; none of them needs the target's device.
+            path: The library to write.
             expected: Fingerprint of the scheduled module, as its trial has it; empty takes what comes out.
+            trust: True allows code that the schedule brings.
 
         Raises:
-            InputError: The trace is damaged or another kernel's, or there is no such view.
+            InputError: The trace is damaged or another kernel's, or needs trust.
         """
         ...
 
-    def write_library(self, kernel: str, trace: str, path: Path, *, expected: str = "", trust: bool = False) -> None:
-        """Compile a kernel with a recorded schedule into a library, where its function has the kernel's name; see `view`.
+    def apply(
+        self, options: MeasureOptions, *, program: Path, scratch: Path, seed: int, trust: bool, expected_s: float, on_progress: Progress
+    ) -> Application:
+        """What builds the model with recorded schedules, and runs it beside the untuned one.
 
-        A schedule that brings code of its own into the kernel needs trust.
+        Args:
+            options: How single kernels are checked, and the device.
+            program: Where `save` wrote the lowered model that this engine holds.
+            scratch: An empty directory of its own.
+            seed: Seed of the inputs that the models are timed on.
+            trust: True allows recorded schedules that bring code of their own into a kernel.
+            expected_s: Time that a run of the untuned model takes; what takes many times as long is ended.
+            on_progress: As for all methods, for the calls of what is returned.
         """
+        ...
+
+    def run(self, inputs: Sequence[Any], *, on_progress: Progress) -> list[Any]:
+        """Output arrays of the lowered model for input arrays, one for each input of the model."""
         ...
 
     def save(self, directory: Path) -> None:

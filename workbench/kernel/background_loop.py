@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TypeVar
 
 Result = TypeVar("Result")
 
@@ -19,7 +19,7 @@ class BackgroundLoop:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def call(self, work: Coroutine[Any, Any, Result], timeout_s: float) -> Result:
+    def call(self, work: Awaitable[Result], timeout_s: float) -> Result:
         """Have the loop do something and wait for it; raises TimeoutError, and what the work raises."""
         future = self.begin(work)
         try:
@@ -28,9 +28,9 @@ class BackgroundLoop:
             future.cancel()
             raise
 
-    def begin(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+    def begin(self, work: Awaitable[Result]) -> Future[Result]:
         """Have the loop do something; the future may be cancelled."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        return asyncio.run_coroutine_threadsafe(_awaited(work), self._loop)
 
     def close(self) -> None:
         """End the loop and what it still does."""
@@ -48,3 +48,7 @@ class BackgroundLoop:
             self._loop.run_until_complete(asyncio.gather(*rest, return_exceptions=True))
         finally:
             self._loop.close()
+
+
+async def _awaited(work: Awaitable[Result]) -> Result:
+    return await work

@@ -12,10 +12,22 @@ if TYPE_CHECKING:
     from workbench.notebook.graph.graph import GraphView
     from workbench.notebook.inspector.inspector import Inspector
     from workbench.notebook.inspector.source import InspectorSource
+    from workbench.notebook.monitor.feed import StoreFeed
     from workbench.notebook.monitor.monitor import TuningMonitor
+    from workbench.notebook.monitor.steering import StoreSteering
     from workbench.notebook.table.table import ProfileTable
 
-__all__ = ["ComparisonView", "GraphView", "Inspector", "InspectorSource", "ProfileTable", "TuningMonitor", "Workbench"]
+__all__ = [
+    "ComparisonView",
+    "GraphView",
+    "Inspector",
+    "InspectorSource",
+    "ProfileTable",
+    "StoreFeed",
+    "StoreSteering",
+    "TuningMonitor",
+    "Workbench",
+]
 
 _PLACES = {
     "ComparisonView": "workbench.notebook.comparison.comparison",
@@ -23,6 +35,8 @@ _PLACES = {
     "Inspector": "workbench.notebook.inspector.inspector",
     "InspectorSource": "workbench.notebook.inspector.source",
     "ProfileTable": "workbench.notebook.table.table",
+    "StoreFeed": "workbench.notebook.monitor.feed",
+    "StoreSteering": "workbench.notebook.monitor.steering",
     "TuningMonitor": "workbench.notebook.monitor.monitor",
     "Workbench": "workbench.notebook.app.workbench",
 }

@@ -35,23 +35,24 @@ class Requests:
         self._failed = failed
         self._lock = threading.Lock()
         self._running: dict[str, Future[None]] = {}
+        self._newest: dict[str, int] = {}
         self._closed = False
 
-    def ask(self, slot: str, number: int, question: Coroutine[Any, Any, Answer], answered: Callable[[Answer], None]) -> None:
+    def ask(self, slot: str, number: int, question: Callable[[], Coroutine[Any, Any, Answer]], answered: Callable[[Answer], None]) -> None:
         """Answer a question in the background.
 
         Args:
             slot: What kind of question: a newer one of the same kind cancels it.
             number: The question's number, for `failed`.
-            question: What gives the answer.
+            question: Makes the coroutine that gives the answer; not called if the question was cancelled before.
             answered: Called on the background thread with the answer.
         """
         with self._lock:
             if self._closed:
-                question.close()
                 return
             earlier = self._running.get(slot)
-            self._running[slot] = asyncio.run_coroutine_threadsafe(self._answer(number, question, answered), background_loop())
+            self._newest[slot] = number
+            self._running[slot] = asyncio.run_coroutine_threadsafe(self._answer(slot, number, question, answered), background_loop())
         if earlier is not None:
             earlier.cancel()
 
@@ -63,8 +64,10 @@ class Requests:
         for question in running:
             question.cancel()
 
-    async def _answer(self, number: int, question: Coroutine[Any, Any, Answer], answered: Callable[[Answer], None]) -> None:
+    async def _answer(self, slot: str, number: int, question: Callable[[], Coroutine[Any, Any, Answer]], answered: Callable[[Answer], None]) -> None:
         try:
-            answered(await question)
+            answer = await question()
+            if self._newest[slot] == number:  # a cancellation may come too late
+                answered(answer)
         except Exception as error:  # noqa: BLE001 - a question has no caller: its error is its answer
             self._failed(number, error)

@@ -31,7 +31,7 @@ def bundled(name: str) -> Path:
     return path
 
 
-class Part(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget derives from ipywidgets, which has no types
+class Part(anywidget.AnyWidget):
     """One part of the workbench in a notebook; takes the whole width.
 
     A view that opens sends ``ready`` and gets a snapshot: nothing that was sent before it existed is needed. Messages are objects with a
@@ -70,8 +70,7 @@ class Part(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget derives from
 
     def take_message(self, content: object, buffers: Sequence[memoryview] | None = None) -> None:
         """A message from a view as it came: `receive` gets it, and an error becomes one in the widget."""
-        kind = content.get("kind") if isinstance(content, Mapping) else None
-        if not isinstance(kind, str):
+        if not isinstance(content, Mapping) or not isinstance(kind := content.get("kind"), str):
             return
         try:
             self.receive(kind, content, buffers or ())

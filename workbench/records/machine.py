@@ -10,6 +10,21 @@ from workbench.records.decode import decode
 
 
 @dataclass(frozen=True)
+class CacheFacts:
+    """One cache of data.
+
+    Attributes:
+        name: ``L1d``, ``L2``, ``L3``.
+        size_bytes: Its size.
+        shared_by: Logical CPUs that share it.
+    """
+
+    name: str
+    size_bytes: int
+    shared_by: int
+
+
+@dataclass(frozen=True)
 class CpuFacts:
     """The processor as this process may use it.
 
@@ -22,6 +37,7 @@ class CpuFacts:
         quota_cores: CPU time that the cgroup grants, in cores; None if unlimited.
         vector_width_bits: Widest SIMD register: 512 (AVX-512), 256 (AVX2) or 128.
         simd_features: SIMD flags as the kernel names them.
+        caches: Caches of data, smallest first; empty where the system does not say.
     """
 
     model: str
@@ -32,6 +48,7 @@ class CpuFacts:
     quota_cores: float | None
     vector_width_bits: int
     simd_features: tuple[str, ...]
+    caches: tuple[CacheFacts, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -130,6 +147,7 @@ class Machine:
         """The record as JSON-ready values."""
         values = asdict(self)
         values["cpu"]["simd_features"] = list(self.cpu.simd_features)
+        values["cpu"]["caches"] = [asdict(cache) for cache in self.cpu.caches]
         values["cuda"]["devices"] = [asdict(device) for device in self.cuda.devices]
         return values
 

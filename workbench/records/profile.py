@@ -171,6 +171,7 @@ class Task:
         space_size: Number of distinct schedules in the default search space.
         shapes: Shapes of inputs, then outputs.
         untunable: Why it cannot be tuned; empty if it can.
+        tensor_bytes: Bytes of all inputs and outputs of one call; None if they are not known.
     """
 
     task: str
@@ -185,6 +186,7 @@ class Task:
     space_size: int | None
     shapes: tuple[str, ...]
     untunable: str = ""
+    tensor_bytes: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The task as in ``tasks --json``."""

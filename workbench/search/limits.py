@@ -8,6 +8,7 @@ from typing import Any
 
 from workbench.errors import InputError
 from workbench.escaping import plain, plain_value
+from workbench.records.trial import MeasureOptions
 from workbench.records.tuning import SearchBudget, TuneRequest
 
 _MOST_TRIALS = 1_000_000_000
@@ -83,7 +84,12 @@ def check_request(request: TuneRequest) -> None:
         _check(vars(item), _TASK_BUDGET, f" of task {plain(item.task, 120)}")
     _check(vars(request.budget), _BUDGET, " of the budget")
     _check(vars(request), _REQUEST, "")
-    _check(vars(request.measure), _MEASURE, " of the measuring")
+    check_measure(request.measure)
+
+
+def check_measure(options: MeasureOptions) -> None:
+    """Raise InputError unless trials can be measured so."""
+    _check(vars(options), _MEASURE, " of the measuring")
 
 
 def changed_budget(budget: SearchBudget, limits: Mapping[str, Any]) -> SearchBudget:

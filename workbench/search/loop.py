@@ -16,7 +16,7 @@ from workbench.records.profile import Task
 from workbench.records.trial import DEVICE_LOST, OK, UNMEASURED, Trial
 from workbench.records.tuning import DROPPED, FAILED, FINISHED, SEARCHING, STOPPED, TuneRequest
 from workbench.search.agenda import STOPPED_BY_USER, Agenda
-from workbench.search.attention import POLL_S, Attention
+from workbench.search.attention import POLL_S, Attention, SideWork
 from workbench.search.control import Control
 from workbench.search.error_text import full_text, last_line
 from workbench.search.finals import Finals
@@ -42,6 +42,7 @@ class Search:
         transferred: Records of other searches that may help.
         control: What fronts ask for meanwhile.
         on_progress: Told what is being done, for whom it may interest.
+        side_work: What else is looked after meanwhile; None for nothing.
         clock: Seconds; monotonic.
     """
 
@@ -57,6 +58,7 @@ class Search:
         transferred: Sequence[TuningRecord],
         control: Control,
         on_progress: Callable[[str, float], None],
+        side_work: SideWork | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._request = request
@@ -71,7 +73,7 @@ class Search:
         self._lost_in_a_row = 0
         self._refusals: list[InputError] = []
         self._agenda = Agenda(request, tasks=tasks, history=history, note=recorder.note, clock=clock)
-        self._attention = Attention(control, self._agenda, exclusive=evaluator.exclusive, on_progress=on_progress)
+        self._attention = Attention(control, self._agenda, exclusive=evaluator.exclusive, on_progress=on_progress, side_work=side_work)
 
     def run(self) -> dict[str, Any]:
         """Search; returns ``trials``, ``seconds``, ``stopped_because`` and the progress of each task.

@@ -1,6 +1,18 @@
 """The session directory."""
 
-from workbench.session.directory import RECORDS, SESSION_FILES, SessionDirectory
+from workbench.session.device_limits import PEAKS, stored_peaks
+from workbench.session.directory import RECORDS, SESSION_FILES, TUNED, SessionDirectory
 from workbench.session.places import DATABASE, default_path, is_session, latest_session
 
-__all__ = ["DATABASE", "RECORDS", "SESSION_FILES", "SessionDirectory", "default_path", "is_session", "latest_session"]
+__all__ = [
+    "DATABASE",
+    "PEAKS",
+    "RECORDS",
+    "SESSION_FILES",
+    "TUNED",
+    "SessionDirectory",
+    "default_path",
+    "is_session",
+    "latest_session",
+    "stored_peaks",
+]

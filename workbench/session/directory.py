@@ -21,9 +21,11 @@ from workbench.store import Store
 _LARGEST_LOG_BYTES = 10**6
 SESSION_FILES = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", f"{DATABASE}-journal", "worker.log", "worker.lock", "fronts.lock")
 RECORDS = "records"
-_FOLDERS = ("program", RECORDS, "artifacts", "tuned")
+TUNED = "tuned"
+_OLD_TUNED = "tuned.old"
+_FOLDERS = ("program", RECORDS, "artifacts", TUNED)
 _MODULES = "module-*.json"
-_LEFTOVERS = (".module-*", "program-*", "program.partial-*", "artifacts/outputs-*", "artifacts/build-*")
+_LEFTOVERS = (".module-*", "program-*", "program.partial-*", "artifacts/outputs-*", "artifacts/build-*", _OLD_TUNED)
 _IDENTIFIER = re.compile(r"[0-9a-f]{1,64}")  # of profiles, modules and folders of outputs: it becomes part of a path
 _ELSEWHERE = "Give another place: --session DIR."
 
@@ -104,6 +106,35 @@ class SessionDirectory:
             SessionError: The folder is a link to another place.
         """
         return _no_link(self.path / RECORDS)
+
+    @property
+    def tuned(self) -> Path:
+        """The applied model; surely inside the session.
+
+        Raises:
+            SessionError: The folder is a link to another place.
+        """
+        return _no_link(self.path / TUNED)
+
+    @contextlib.contextmanager
+    def replacing_tuned(self, new: Path) -> Iterator[None]:
+        """Make a folder of this session the applied model, at the end for good: what was there comes back if the context ends with an error.
+
+        After a crash in between, `sweep` puts back what was there.
+        """
+        tuned, old = self.tuned, _no_link(self.path / _OLD_TUNED)
+        _remove(old)
+        if tuned.exists():
+            tuned.rename(old)
+        try:
+            new.rename(tuned)
+            yield
+        except BaseException:
+            _remove(tuned)
+            if old.exists():
+                old.rename(tuned)
+            raise
+        _remove(old)
 
     @contextlib.contextmanager
     def scratch(self, command: int) -> Iterator[Path]:
@@ -215,6 +246,8 @@ class SessionDirectory:
 
     def sweep(self) -> None:
         """Remove what a worker or front left half-done when it was killed; only for the worker that holds the lock."""
+        if (self.path / _OLD_TUNED).is_dir() and not (self.path / TUNED).exists():
+            (self.path / _OLD_TUNED).rename(self.path / TUNED)
         for pattern in _LEFTOVERS:
             for path in self.path.glob(pattern):
                 if path.parent == self.path or not path.parent.is_symlink():

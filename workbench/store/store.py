@@ -86,8 +86,16 @@ class Store:
 
     # profile
 
-    def write_profile(self, profile: Profile, hashes: Mapping[str, str], manifest: Mapping[str, Any], *, command: int | None = None) -> None:
-        """Replace rows, tasks and links, and set manifest entries, all at once.
+    def write_profile(
+        self,
+        profile: Profile,
+        hashes: Mapping[str, str],
+        manifest: Mapping[str, Any],
+        *,
+        documents: Mapping[str, Mapping[str, Any]] | None = None,
+        command: int | None = None,
+    ) -> None:
+        """Replace rows, tasks and links, and set manifest entries and documents, all at once.
 
         A selection stays as long as all its tasks exist, and then ticks their rows of the new profile.
 
@@ -95,6 +103,7 @@ class Store:
             profile: The new profile.
             hashes: Structural hash of each kernel by name.
             manifest: Entries that belong to the new profile.
+            documents: Documents that belong to it, by name.
             command: The command that asked for it.
 
         Raises:
@@ -111,6 +120,8 @@ class Store:
                 "INSERT INTO links VALUES (?, ?, ?, ?)",
                 [(row.row, column(row.kernel), column(hashes[row.kernel]), column(row.task)) for row in profile.rows if row.kernel is not None],
             )
+            for name, record in (documents or {}).items():
+                sql.execute("INSERT OR REPLACE INTO documents VALUES (?, ?)", (name, dumps(record)))
             self._set_manifest({**manifest, "profile": profile.header(), "used_at": time.time()})
             self._keep_selection(profile)
 
@@ -129,6 +140,11 @@ class Store:
         rows = tuple(sorted(row for item in tasks for row in profile.tasks[places[item.task]].rows))
         rule = f"{selection.rule.removesuffix(_OLD_RULE)}{_OLD_RULE}"
         self._set_selection(replace(selection, model=profile.model, target=profile.target, tasks=tasks, rows=rows, rule=rule, notes=profile.notes))
+
+    def structural_hashes(self) -> dict[str, str]:
+        """Structural hash of the kernels of each task that rows call; the same kernel has the same one in every session of one TVM version."""
+        with self._reading():
+            return {str(task): str(found) for task, found in self._sql.execute("SELECT DISTINCT task, structural_hash FROM links")}
 
     def profile(self) -> Profile | None:
         """The profile, or None before the first one is finished."""

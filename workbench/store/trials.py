@@ -11,13 +11,19 @@ from typing import Any
 from workbench.errors import EnvironmentFault
 from workbench.escaping import plain
 from workbench.records.trial import OK, UNMEASURED, Trial
+from workbench.records.trial_point import TrialPoint
 from workbench.records.tuning import TaskProgress
 from workbench.store import schema
 from workbench.store.connection import Connection
 from workbench.store.consistency import check_progress, check_trial
+from workbench.store.points import point
 from workbench.store.values import dumps, loads
 
 _SELECT = "SELECT trial, task, number, record FROM trials"
+_POINTS = (
+    "SELECT trial, task, number, json_extract(record, '$.status', '$.origin', '$.conditions', '$.measured_at', '$.times_us') "
+    "FROM trials WHERE trial > ? ORDER BY trial LIMIT ?"
+)
 _COUNTS = "SELECT task, count(*) FROM trials WHERE json_extract(record, '$.status') <> ? GROUP BY task"
 
 
@@ -64,6 +70,13 @@ class TrialTable:
         with self._reading():
             found = self._rows("SELECT coalesce(max(trial), 0) FROM trials", ())
             return int(found[0][0]) if found else 0
+
+    def points(self, cursor: int, *, limit: int) -> list[TrialPoint]:
+        """As `since`, but only what a chart needs: a tenth of the time for each trial."""
+        with self._reading():
+            found = self._rows(_POINTS, (cursor, limit))
+            records = loads(f"[{','.join(record for *_, record in found)}]")
+            return [point(cursor, task, number, record) for (cursor, task, number, _), record in zip(found, records, strict=True)]
 
     def of_task(self, task: str) -> list[Trial]:
         """All trials of a task, oldest first."""

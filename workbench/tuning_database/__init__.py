@@ -1,6 +1,6 @@
 """MetaSchedule's database of two JSON files: read whatever its state, filtered by target, merged, repaired and written so that stock TVM loads it."""
 
-from workbench.tuning_database.combining import for_target, merge
+from workbench.tuning_database.combining import decisive, for_target, merge
 from workbench.tuning_database.content import BadLine, Database, TuningRecord, Workload
 from workbench.tuning_database.decisions import decisions
 from workbench.tuning_database.folder import RECORD_FILE, WORKLOAD_FILE
@@ -18,6 +18,7 @@ __all__ = [
     "TuningRecord",
     "Workload",
     "decisions",
+    "decisive",
     "for_target",
     "merge",
     "read_database",

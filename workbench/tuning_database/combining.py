@@ -21,12 +21,12 @@ def for_target(database: Database, target: TargetSpec | Mapping[str, Any]) -> Da
     ``arch``, ``num-cores``, the limits and whatever else a target may say. The order of keys and of ``mattr``, the names (``keys``,
     ``tag``, ``model``), the host and the libraries do not count; an option that is empty counts as left out.
     """
-    wanted = _decisive(target.options if isinstance(target, TargetSpec) else target)
+    wanted = decisive(target.options if isinstance(target, TargetSpec) else target)
     known: dict[str, bool] = {}
     for record in database.records:
         if record.target_json not in known:
             options = record.target
-            known[record.target_json] = options is not None and _decisive(options) == wanted
+            known[record.target_json] = options is not None and decisive(options) == wanted
     return replace(database, records=tuple(record for record in database.records if known[record.target_json]))
 
 
@@ -61,8 +61,8 @@ def _is_faster(record: TuningRecord, known: TuningRecord) -> bool:
     return known.time_us is None or record.time_us < known.time_us
 
 
-def _decisive(options: Mapping[str, Any]) -> str:
-    """What of a target decides the code, as text that is equal for equal targets."""
+def decisive(options: Mapping[str, Any]) -> str:
+    """What of a target decides the code of a kernel, as text that is equal for equal targets."""
     kept = {name: value for name, value in options.items() if name not in _IRRELEVANT and value not in (None, "", [], {})}
     features = kept.get("mattr")
     if isinstance(features, str):

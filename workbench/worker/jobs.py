@@ -23,14 +23,19 @@ from workbench.escaping import plain
 from workbench.links import build_profile
 from workbench.machine import read_machine
 from workbench.models import check_trust
+from workbench.records.graph import GRAPH_DOCUMENT
 from workbench.records.profile import Profile
 from workbench.records.request import ProfileRequest
 from workbench.records.tuning import TuneRequest
 from workbench.search.control import CONTROL_COMMANDS
 from workbench.store import FORMAT_VERSION
+from workbench.worker.applying import apply, read_request, verify
 from workbench.worker.context import Job, JobContext
-from workbench.worker.describe import describe, write_library
+from workbench.worker.limits import note_peaks
+from workbench.worker.recorded import write_library
+from workbench.worker.rerunning import rerun
 from workbench.worker.tuning import refuse_control, tune
+from workbench.worker.view_desk import INSPECT, ViewDesk
 
 
 class Clock:
@@ -67,6 +72,7 @@ class Jobs:
         self._function = function
         self._trust = trust
         self._loaded_profile: str | None = None
+        self._desk = ViewDesk(engine)
 
     def by_kind(self) -> dict[str, Job]:
         """The jobs by the kind of command that asks for them."""
@@ -74,8 +80,12 @@ class Jobs:
             "profile": self.profile,
             "outputs": self.outputs,
             "tune": self.tune,
-            "describe": self.describe,
+            INSPECT: self.inspect,
+            "peaks": self.peaks,
             "library": self.library,
+            "apply": self.apply,
+            "verify": self.verify,
+            "rerun": self.rerun,
             "warm": self.warm,
             **dict.fromkeys(CONTROL_COMMANDS, refuse_control),
         }
@@ -92,12 +102,19 @@ class Jobs:
         program = context.directory.new_program(identifier)
         try:
             profile, hashes, manifest = self._measured(request, program, on_progress=context.on_progress)
-            context.store.write_profile(profile, hashes, {"last_stop": None, "profile_id": identifier, **manifest}, command=context.command)
+            context.store.write_profile(
+                profile,
+                hashes,
+                {"last_stop": None, "profile_id": identifier, **manifest},
+                documents={GRAPH_DOCUMENT: self._engine.graph().to_dict()},
+                command=context.command,
+            )
         except BaseException:
             shutil.rmtree(program, ignore_errors=True)
             raise
         context.directory.settle_program(identifier)
         self._loaded_profile = identifier
+        note_peaks(self._engine, context)
         return {}
 
     def _check_front(self, arguments: Mapping[str, Any]) -> None:
@@ -193,19 +210,42 @@ class Jobs:
         """Search schedules; every trial is stored as it is measured."""
         self._check_front(arguments)
         self._load(context)
-        return tune(self._engine, context, TuneRequest.from_dict(arguments), trust=self._trust)
+        return tune(self._engine, context, TuneRequest.from_dict(arguments), trust=self._trust, desk=self._desk)
 
-    def describe(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Show a trial as text."""
-        self._check_front(arguments)
+    def inspect(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Show a trial as texts; while a search runs, it looks after these commands itself."""
         self._load(context)
-        return describe(self._engine, context, arguments)
+        return self._desk.answer(context, arguments)
+
+    def peaks(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Note the limits of the device, measured if this machine does not know them yet."""
+        del arguments
+        self._load(context)
+        return note_peaks(self._engine, context).to_dict()
 
     def library(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
         """Build a trial into a library of the session."""
         self._check_front(arguments)
         self._load(context)
         return write_library(self._engine, context, arguments, trust=self._trust)
+
+    def apply(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Build, verify, compare and write the model with its winners."""
+        self._check_front(arguments)
+        self._load(context)
+        return apply(self._engine, context, read_request(arguments), trust=self._trust)
+
+    def verify(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Verify again what is applied."""
+        self._check_front(arguments)
+        self._load(context)
+        return verify(self._engine, context, read_request(arguments), trust=self._trust)
+
+    def rerun(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Measure a recorded trial again."""
+        self._check_front(arguments)
+        self._load(context)
+        return rerun(self._engine, context, arguments, trust=self._trust)
 
     def warm(self, context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
         """Load the program, if there is one, and what a search needs, so that the next command begins at once."""

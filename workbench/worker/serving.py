@@ -19,9 +19,11 @@ from workbench.worker.context import Job
 from workbench.worker.jobs import Jobs
 from workbench.worker.presence import Presence
 from workbench.worker.service import Service
+from workbench.worker.view_desk import INSPECT
 
 _ENGINE = ("workbench.engines.relax.engine", "RelaxEngine")
 _PROCESSES = "workbench.engines.relax.search.processes"
+_BUILDING = (SEARCH, "apply", "verify", "rerun")
 
 
 class _EngineError(Exception):
@@ -52,10 +54,11 @@ def serve_session(
             service = Service(directory, first=first, presence=presence(directory))
 
             def load() -> dict[str, Job]:
-                engine = _load_engine(search=warm or _is_search(directory, first))
+                engine = _load_engine(ending, processes_at_once=warm or _needs_processes(directory, first))
                 return Jobs(engine, start_s=time.perf_counter() - started, function=content, trust=trust).by_kind()
 
-            service.run(load)
+            with contextlib.ExitStack() as ending:
+                service.run(load)
     except _EngineError as error:
         _log(error.__cause__ or error)
         return NO_ENGINE
@@ -79,21 +82,23 @@ def _refuse(directory: SessionDirectory) -> None:
     sys.stderr.write(f"The session in {directory.path} is served by {name}.\n")
 
 
-def _is_search(directory: SessionDirectory, number: int) -> bool:
-    """True if the worker was started for a search."""
+def _needs_processes(directory: SessionDirectory, number: int) -> bool:
+    """True if the worker was started for what further processes do: searching, applying, views."""
     with directory.store() as store:
-        return store.command(number).kind == SEARCH
+        return store.command(number).kind in {*_BUILDING, INSPECT}
 
 
-def _load_engine(*, search: bool) -> Engine:
+def _load_engine(ending: contextlib.ExitStack, *, processes_at_once: bool) -> Engine:
     """Import the engine; the only place that does, so that a front never loads TVM.
 
     Args:
-        search: True has the processes that build and measure load TVM at the same time.
+        ending: Ends the processes that build, measure and make views, with the worker.
+        processes_at_once: True has the processes that build, measure and make views load TVM at the same time; False, when they are needed.
     """
     module, attribute = _ENGINE
     try:
-        nursery = importlib.import_module(_PROCESSES).new_nursery() if search else None
+        nursery = importlib.import_module(_PROCESSES).new_nursery(warm=processes_at_once)
+        ending.callback(nursery.close)
         return cast("Engine", getattr(importlib.import_module(module), attribute)(nursery))
     except Exception as error:
         raise _EngineError from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import hashlib
+from dataclasses import dataclass
 from typing import Any
 
 from workbench.engines.protocol import Engine
@@ -16,6 +17,7 @@ from workbench.records.conditions import Conditions, KnownConditions
 from workbench.records.decode import DecodeError
 from workbench.records.profile import Profile
 from workbench.records.target import TargetSpec
+from workbench.records.trial import MeasureOptions
 from workbench.records.tuning import TuneRequest
 from workbench.search.control import Control
 from workbench.search.history import History
@@ -26,10 +28,11 @@ from workbench.search.resuming import check_schedule, chosen_space
 from workbench.store import Store
 from workbench.worker.context import JobContext
 from workbench.worker.transferring import Transfer
+from workbench.worker.view_desk import ViewDesk
 from workbench.workloads import load_schedule
 
 
-def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bool) -> dict[str, Any]:
+def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bool, desk: ViewDesk | None = None) -> dict[str, Any]:
     """Search what is asked for.
 
     Args:
@@ -37,6 +40,7 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
         context: The session and the command.
         request: What is asked for.
         trust: True if the user's own schedule function may run, and recorded schedules may bring code of their own.
+        desk: Answers fronts that want to see a trial meanwhile.
 
     Returns:
         As `workbench.search.loop.Search.run`, and ``transfer``: what each source of records gave.
@@ -63,8 +67,8 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
     transfer = Transfer(request.transfer, target)
     if target.kind == "llvm" and request.measure.device:
         raise TargetError(f"A processor has no device {request.measure.device}.", "Leave --device out.")
-    conditions = _conditions(engine, target, request, threads=profiled.threads)
-    known = KnownConditions(conditions, _noted_conditions(store))
+    conditions = conditions_of(engine, target, request.measure, threads=profiled.threads)
+    known = KnownConditions(conditions, noted_conditions(store))
     # With command and cursor a front knows which trials are those of its own search.
     begun = {"command": context.command, "after_trial": store.trials.last(), "started_at": _now()}
     store.update_manifest(
@@ -104,10 +108,27 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
             transferred=transfer.records,
             control=Control(store, context.command, front_gone=context.front_gone),
             on_progress=context.on_progress,
+            side_work=None if desk is None else _SideWork(desk, store),
         )
         result = {**search.run(), "transfer": transfer.summary(search.inherited())}
     store.update_manifest({"last_stop": {"command": "tune", "cause": result["stopped_because"]}})
     return result
+
+
+@dataclass(frozen=True)
+class _SideWork:
+    """Implements `workbench.search.attention.SideWork`: views for fronts, from the search's own store."""
+
+    desk: ViewDesk
+    store: Store
+
+    def look(self, *, may_begin: bool) -> bool:
+        """Take and answer what fronts want to see; True while something is being made."""
+        return self.desk.look(self.store, may_begin=may_begin)
+
+    def abandon(self) -> None:
+        """Leave what is being made to be asked for again."""
+        self.desk.abandon(self.store)
 
 
 def refuse_control(context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -127,7 +148,7 @@ def _count(store: Store, profile: Profile) -> int:
     return store.trials.count([task.task for task in profile.tasks])
 
 
-def _conditions(engine: Engine, target: TargetSpec, request: TuneRequest, *, threads: int) -> Conditions:
+def conditions_of(engine: Engine, target: TargetSpec, options: MeasureOptions, *, threads: int) -> Conditions:
     """What makes measured times comparable."""
     machine = read_machine()
     return Conditions(
@@ -137,12 +158,12 @@ def _conditions(engine: Engine, target: TargetSpec, request: TuneRequest, *, thr
         kind=target.kind,
         threads=threads,
         devices=(machine.cpu.model,) if target.kind == "llvm" else tuple(item.name for item in machine.cuda.devices),
-        device=request.measure.device,
-        cold=request.measure.cache_flush,
+        device=options.device,
+        cold=options.cache_flush,
     )
 
 
-def _noted_conditions(store: Store) -> dict[str, Conditions]:
+def noted_conditions(store: Store) -> dict[str, Conditions]:
     """Conditions of the session's earlier searches by digest; what cannot be read, or is not what it says, is forgotten."""
     noted = store.manifest().get("conditions")
     found = {}

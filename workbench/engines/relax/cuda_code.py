@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from workbench.engines.relax.build import compiled, unbound_kernels
 from workbench.errors import EnvironmentFault
 from workbench.escaping import plain
 
+_SOURCE_FILE = "kernels.cu"
 _FUNCTION = re.compile(r"Compiling entry function '(?P<name>[^']+)'")
 _SPILLS = re.compile(r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (?P<registers>\d+) registers")
@@ -89,28 +91,66 @@ def _cuda_module(module: Any) -> Any:
     return next((found for found in map(_cuda_module, module.imports) if found is not None), None)
 
 
-def ptxas_report(source: str, arch: str, *, timeout_s: float) -> PtxasReport | None:
+def ptxas_report(source: str, arch: str, *, timeout_s: float, nvcc: str | None = None) -> PtxasReport | None:
     """Compile a source with nvcc and read what its kernels take; None where there is no nvcc, or it does not know the architecture.
 
     Args:
         source: What `cuda_source` returned.
         arch: ``sm_90`` or the like.
         timeout_s: The compiler is ended after this time.
+        nvcc: Its path; searched on PATH if not given.
 
     Raises:
         NotCompiled: The source does not compile for this architecture, for example because it takes too much shared memory.
     """
-    nvcc = shutil.which("nvcc")
+    nvcc = nvcc or shutil.which("nvcc")
     if nvcc is None:
         return None
-    with tempfile.TemporaryDirectory(prefix="workbench-nvcc-") as folder:
-        Path(folder, "kernels.cu").write_text(source, encoding="utf-8")
-        code, text = _run([nvcc, "--cubin", f"-arch={arch}", "-w", "-Xptxas", "-v", "-o", "kernels.cubin", "kernels.cu"], folder, timeout_s)
+    with _folder_of(source) as folder:
+        code, text = _run([nvcc, "--cubin", f"-arch={arch}", "-w", "-Xptxas", "-v", "-o", "kernels.cubin", _SOURCE_FILE], folder, timeout_s)
     if code and _UNKNOWN_ARCH.search(text):
         return None
     if code:
         raise NotCompiled(text.strip() or f"nvcc ended with exit code {code}.")
     return PtxasReport(arch, _kernels(text))
+
+
+def ptx_of(source: str, arch: str, *, nvcc: str, timeout_s: float) -> str:
+    """PTX of a source.
+
+    Raises:
+        NotCompiled: The source does not compile for this architecture.
+    """
+    with _folder_of(source) as folder:
+        _must_run([nvcc, "--ptx", f"-arch={arch}", "-w", "-o", "kernels.ptx", _SOURCE_FILE], folder, timeout_s)
+        return Path(folder, "kernels.ptx").read_text(encoding="utf-8", errors="replace")
+
+
+def sass_of(source: str, arch: str, *, nvcc: str, cuobjdump: str, timeout_s: float) -> str:
+    """Machine code of a source, as text.
+
+    Raises:
+        NotCompiled: The source does not compile for this architecture, or its code cannot be read.
+    """
+    with _folder_of(source) as folder:
+        _must_run([nvcc, "--cubin", f"-arch={arch}", "-w", "-o", "kernels.cubin", _SOURCE_FILE], folder, timeout_s)
+        return _must_run([cuobjdump, "-sass", "kernels.cubin"], folder, timeout_s)
+
+
+@contextlib.contextmanager
+def _folder_of(source: str) -> Iterator[str]:
+    """A folder with the source in it, which goes with the end of the context."""
+    with tempfile.TemporaryDirectory(prefix="workbench-nvcc-") as folder:
+        Path(folder, _SOURCE_FILE).write_text(source, encoding="utf-8")
+        yield folder
+
+
+def _must_run(command: list[str], folder: str, timeout_s: float) -> str:
+    """Output of a program of the toolkit; raises NotCompiled if it fails."""
+    code, text = _run(command, folder, timeout_s)
+    if code:
+        raise NotCompiled(text.strip() or f"{Path(command[0]).name} ended with exit code {code}.")
+    return text
 
 
 def _run(command: list[str], folder: str, timeout_s: float) -> tuple[int, str]:
@@ -125,7 +165,7 @@ def _run(command: list[str], folder: str, timeout_s: float) -> tuple[int, str]:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
-                raise NotCompiled(f"nvcc took more than {timeout_s:g} s.") from error
+                raise NotCompiled(f"{Path(command[0]).name} took more than {timeout_s:g} s.") from error
             raise
     return process.returncode, output.decode(errors="replace")
 

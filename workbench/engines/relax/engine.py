@@ -11,15 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import tvm
+import tvm_ffi
 
+from workbench.engines.apply_protocol import Application
 from workbench.engines.protocol import Progress
 from workbench.engines.relax import program_files
+from workbench.engines.relax.applying.application import RelaxApplication
 from workbench.engines.relax.build import build
 from workbench.engines.relax.hollow import hollow_machine
 from workbench.engines.relax.importers import import_source
-from workbench.engines.relax.inputs import on_device
+from workbench.engines.relax.inputs import check_inputs, on_device
 from workbench.engines.relax.kernels import describe_kernels, longest_reduction, tensors_of
 from workbench.engines.relax.lowering import Lowered, lower
+from workbench.engines.relax.peaks import measure_peaks, peaks_key
 from workbench.engines.relax.profiler import Profiler
 from workbench.engines.relax.program import Program
 from workbench.engines.relax.search.evaluator import KernelFacts, RelaxEvaluator
@@ -28,12 +32,17 @@ from workbench.engines.relax.search.task_search import RelaxTaskSearch
 from workbench.engines.relax.search_spaces import SearchSpace, make_space, user_space
 from workbench.engines.relax.space import prepare_intrinsics
 from workbench.engines.relax.targets import resolve_target, to_tvm
-from workbench.engines.relax.views import kernel_view, scheduled, write_library
+from workbench.engines.relax.viewer import IsolatedViewer
+from workbench.engines.relax.views import scheduled, write_library
+from workbench.engines.relax.workload_module import as_main
 from workbench.engines.search_protocol import Evaluator, TaskSearch
-from workbench.errors import ModelError
+from workbench.engines.view_protocol import Viewer
+from workbench.errors import ModelError, SessionError
 from workbench.isolation import Nursery
 from workbench.machine import cpu_facts
+from workbench.records.graph import ModelGraph
 from workbench.records.origin import Origin
+from workbench.records.peaks import Peaks
 from workbench.records.profile import Kernel, KernelCall, Measurement
 from workbench.records.request import ModelSource
 from workbench.records.target import TargetSpec
@@ -49,7 +58,8 @@ class RelaxEngine:
     """Implements `workbench.engines.protocol.Engine`.
 
     Args:
-        nursery: Started in advance for the first evaluator; see `workbench.engines.relax.search.processes`.
+        nursery: Of the processes that build, measure and make views, shared by all of them; None gives each a nursery of its own. See
+            `workbench.engines.relax.search.processes`.
     """
 
     name = "relax"
@@ -60,6 +70,7 @@ class RelaxEngine:
         self._lowered: Lowered | None = None
         self._target: TargetSpec | None = None
         self._profiler: Profiler | None = None
+        self._seed = 0
 
     def versions(self) -> dict[str, str]:
         """Versions of TVM, its FFI and LLVM."""
@@ -109,6 +120,13 @@ class RelaxEngine:
         """Source operators of which nothing is left to run."""
         return self._ready()[0].eliminated
 
+    def graph(self) -> ModelGraph:
+        """The source model and its kernel calls as graphs."""
+        graph = self._ready()[0].graph
+        if graph is None:
+            raise SessionError("The program of the session was saved without the graph of its model.", "Profile the model again.")
+        return graph
+
     def profile(self, *, repeat: int | None, seed: int, on_progress: Progress) -> Measurement:
         """Time every call."""
         missing = _missing_device(self._ready()[1])
@@ -139,8 +157,10 @@ class RelaxEngine:
 
     def evaluator(self, options: MeasureOptions, *, scratch: Path, builders: int | None, seed: int) -> Evaluator:
         """What builds and measures candidates for the model's target."""
+        return self._evaluator(options, scratch=scratch, builders=builders, seed=seed, nursery=self._nursery)
+
+    def _evaluator(self, options: MeasureOptions, *, scratch: Path, builders: int | None, seed: int, nursery: Nursery | None) -> Evaluator:
         lowered, target = self._ready()
-        nursery, self._nursery = self._nursery, None
         cores = cpu_facts().physical_cores
 
         def facts(kernel: str) -> KernelFacts:
@@ -162,20 +182,64 @@ class RelaxEngine:
         )
 
     def warm(self) -> None:
-        """Start the processes of the next evaluator, which load TVM meanwhile."""
-        if self._nursery is None:
-            self._nursery = new_nursery()
+        """Have the processes that build, measure and make views load TVM meanwhile."""
+        if self._nursery is not None:
+            self._nursery.warm()
 
-    def view(self, kernel: str, trace: str, view: str, *, expected: str = "") -> str:
-        """What a recorded schedule makes of a kernel, as text."""
-        lowered, target = self._ready()
-        return kernel_view(lowered.module[kernel], to_tvm(target), trace, view, expected=expected)
+    def apply(
+        self, options: MeasureOptions, *, program: Path, scratch: Path, seed: int, trust: bool, expected_s: float, on_progress: Progress
+    ) -> Application:
+        """What builds the model with recorded schedules, and runs it beside the untuned one."""
+        target = self._ready()[1]
+        nursery = self._nursery or new_nursery()
+        return RelaxApplication(
+            program=program,
+            target=target,
+            scratch=scratch,
+            evaluator=self._evaluator(options, scratch=scratch, builders=None, seed=seed, nursery=nursery),
+            nursery=nursery,
+            seed=seed,
+            trust=trust,
+            device=options.device,
+            expected_s=expected_s,
+            on_progress=on_progress,
+            owns_nursery=nursery is not self._nursery,
+        )
+
+    def run(self, inputs: Sequence[Any], *, on_progress: Progress) -> list[Any]:
+        """Output arrays of the lowered model."""
+        missing = _missing_device(self._ready()[1])
+        if missing:
+            raise ModelError(f"The model cannot run: {missing}.", "Open the session on a machine that has the device.")
+        check_inputs(self._ready()[0], inputs)
+        return self._prepared(seed=None, on_progress=on_progress).run(inputs)
+
+    def viewer(self) -> Viewer:
+        """What makes views of recorded schedules."""
+
+        def load(kernel: str) -> tuple[bytes, TargetSpec]:
+            lowered, target = self._ready()
+            return tvm.ir.save_json(as_main(lowered.module[kernel])).encode(), target
+
+        if self._nursery is not None:
+            return IsolatedViewer(self._nursery, load)
+        own = new_nursery(warm=False)
+        return IsolatedViewer(own, load, on_close=own.close)
 
     def write_library(self, kernel: str, trace: str, path: Path, *, expected: str = "", trust: bool = False) -> None:
         """Compile a kernel with a recorded schedule into a library."""
         lowered, target = self._ready()
         function = lowered.module[kernel]
         write_library(scheduled(function, to_tvm(target), trace, expected=expected), function, path, name=kernel, trust=trust)
+
+    def peaks(self, *, on_progress: Progress) -> Peaks:
+        """Measure what the target's device can do at most."""
+        _, target = self._ready()
+        return measure_peaks(target, threads=_kernel_threads(), missing=_missing_device(target), on_progress=on_progress)
+
+    def peaks_key(self) -> str:
+        """Digest of what the limits of the target's device depend on."""
+        return peaks_key(self._ready()[1], threads=_kernel_threads())
 
     def save(self, directory: Path) -> None:
         """Write the lowered model."""
@@ -197,21 +261,27 @@ class RelaxEngine:
             raise RuntimeError("no model was lowered")
         return self._lowered, self._target
 
-    def _prepared(self, *, seed: int, on_progress: Progress) -> Profiler:
-        """The compiled model, ready to run; compiled once."""
+    def _prepared(self, *, seed: int | None, on_progress: Progress) -> Profiler:
+        """The compiled model, ready to run on inputs of a seed, or of any; compiled once for as long as the seed is the same."""
         lowered, target = self._ready()
-        if self._profiler is None:
+        if self._profiler is None or seed not in (None, self._seed):
             on_progress("compile", 0.0)
+            self._seed = seed = seed or 0
             built = build(lowered.module, to_tvm(target))
             self._profiler = Profiler(
                 built,
                 on_device(lowered, built.device, seed=seed),
                 lowered.calls,
                 results=dict(lowered.result_counts),
-                hollow=lambda: hollow_machine(lowered.module, on_device(lowered, tvm.cpu(), seed=seed)),
+                hollow=lambda: hollow_machine(lowered.module, on_device(lowered, tvm.cpu(), seed=self._seed)),
             )
         self._profiler.on_progress = on_progress
         return self._profiler
+
+
+def _kernel_threads() -> int:
+    """Threads that run kernels on this machine's processor."""
+    return int(tvm_ffi.get_global_func("runtime.NumThreads")())
 
 
 def _missing_device(target: TargetSpec, index: int = 0) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -33,6 +34,22 @@ def random_inputs(lowered: Lowered, *, seed: int) -> list[np.ndarray[Any, Any]]:
                 "Export the model with an input of at least 8 bits for each element.",
             )
     return [_random(generator, parameter.ty) for parameter in parameters]
+
+
+def check_inputs(lowered: Lowered, inputs: Sequence[Any]) -> None:
+    """Refuse arrays that are no inputs of the model.
+
+    Raises:
+        ModelError: Their number, a shape or a dtype does not fit; the message says which.
+    """
+    expected = list(lowered.module["main"].params)[: lowered.input_count]
+    if len(inputs) != len(expected):
+        raise ModelError(f"The model has {len(expected)} inputs, not {len(inputs)}.", "Give one array for each.")
+    for parameter, array in zip(expected, inputs, strict=True):
+        wanted = (tuple(int(size) for size in parameter.ty.shape.values), str(parameter.ty.dtype))
+        found = (tuple(np.shape(array)), str(getattr(array, "dtype", type(array).__name__)))
+        if found != wanted:
+            raise ModelError(f"Input {plain(str(parameter.name))} is {wanted[1]} {wanted[0]}, not {found[1]} {found[0]}.", "Give such an array.")
 
 
 def on_device(lowered: Lowered, device: tvm.runtime.Device, *, seed: int) -> list[Any]:

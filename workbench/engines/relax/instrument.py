@@ -28,6 +28,7 @@ class Trace:
         arguments: Number of arguments of each kernel call that ran.
         builtins_ns: Time of each call of a VM builtin.
         builtins: Number of calls of each builtin.
+        result: What ``main`` returned.
     """
 
     symbols: list[str] = field(default_factory=list)
@@ -35,6 +36,7 @@ class Trace:
     arguments: list[int] = field(default_factory=list)
     builtins_ns: list[int] = field(default_factory=list)
     builtins: Counter[str] = field(default_factory=Counter)
+    result: Any = None
 
     @property
     def seconds(self) -> float:
@@ -87,12 +89,17 @@ def run_instrumented(
     hook = _Hook(synchronise, skip, after_call)
     machine.set_instrument(hook.guarded)
     try:
-        machine["main"](*arguments)
+        hook.trace.result = machine["main"](*arguments)
     except BaseException:
         if hook.raised is not None:
             raise hook.raised from None  # on its way through the VM an error of ours becomes a RuntimeError
         raise
     return hook.trace
+
+
+def tensors_in(result: Any) -> list[Any]:
+    """All tensors of what ``main`` returned, in order."""
+    return [result] if hasattr(result, "numpy") else [tensor for item in result for tensor in tensors_in(item)]
 
 
 class _Hook:

@@ -17,12 +17,14 @@ from tvm.relax.backend import DispatchSortScan
 from workbench.engines.relax.batch_norm import simplify_batch_norm
 from workbench.engines.relax.fold import fold_constants, fold_with_tvm
 from workbench.engines.relax.fusion_trace import trace_fusion
+from workbench.engines.relax.kernel_graph import kernel_graph
 from workbench.engines.relax.naming import name_bindings, origin_indices
 from workbench.engines.relax.origins import OriginTable
 from workbench.engines.relax.program import Program
 from workbench.engines.relax.rewriting import Binding, Scope, bindings_of, check_straight_line, is_static, operator_name, rewrite_main
 from workbench.errors import ModelError
 from workbench.escaping import plain
+from workbench.records.graph import ModelGraph
 from workbench.records.origin import Origin
 from workbench.records.profile import KernelCall
 
@@ -46,6 +48,7 @@ class Lowered:
             (an identity), or computes what nobody reads. So every source operator is in a call, a builtin, or here.
         input_count: Number of ``main``'s parameters that are the model's inputs.
         steps: Names of the steps that ran.
+        graph: The source model and the calls as graphs; None for a program that was loaded.
     """
 
     module: tvm.IRModule
@@ -57,6 +60,7 @@ class Lowered:
     eliminated: tuple[Origin, ...]
     input_count: int
     steps: tuple[str, ...]
+    graph: ModelGraph | None = None
 
 
 def simplification_steps(origins: OriginTable) -> list[Step]:
@@ -122,7 +126,7 @@ def lower(program: Program, target: tvm.target.Target, *, fusion: bool, on_step:
         fused = run(fused, [("views", relax.transform.RewriteDataflowReshape()), ("remove_views", relax.transform.DeadCodeElimination())])
     on_step("lift_parameters")
     module, parameters = _lift_parameters(fused)
-    return _lowered(module, parameters, groups, source=program.origins.origins, steps=(*names, "lift_parameters"))
+    return _lowered(module, parameters, groups, program=program, steps=(*names, "lift_parameters"))
 
 
 def _run_step(name: str, step: Callable[[tvm.IRModule], tvm.IRModule], module: tvm.IRModule) -> tvm.IRModule:
@@ -167,9 +171,10 @@ def _calls_builtin(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class _Group:
-    """Source operators and kernels' operators behind one binding of the fused ``main``."""
+    """Source operators (and their numbers) and kernels' operators behind one binding of the fused ``main``."""
 
     origins: tuple[Origin, ...]
+    numbers: tuple[int, ...]
     ops: tuple[str, ...]
 
 
@@ -190,6 +195,7 @@ def _name_groups(unfused: tvm.IRModule, grouped: tvm.IRModule, program: Program)
         places = dict.fromkeys(indices[variable] for variable in found)
         groups[binding.name] = _Group(
             origins=tuple(dict.fromkeys(origin for index in places if index is not None for origin in table.at(index))),
+            numbers=tuple(dict.fromkeys(number for index in places if index is not None for number in table.numbers_at(index))),
             ops=tuple(operators[_callee(values[variable])] for variable in found if _callee(values[variable]) in operators),
         )
         return binding.value
@@ -241,24 +247,28 @@ def _lift_parameters(module: tvm.IRModule) -> tuple[tvm.IRModule, tuple[Any, ...
     return rewrite_main(module, rewrite, extra_parameters=lambda: list(lifted.values())), tuple(values)
 
 
-def _lowered(
-    module: tvm.IRModule, parameters: tuple[Any, ...], groups: Mapping[str, _Group], *, source: Sequence[Origin], steps: tuple[str, ...]
-) -> Lowered:
+def _lowered(module: tvm.IRModule, parameters: tuple[Any, ...], groups: Mapping[str, _Group], *, program: Program, steps: tuple[str, ...]) -> Lowered:
     """Read the calls off the finished ``main``."""
     calls: list[KernelCall] = []
     ops: dict[str, tuple[str, ...]] = {}
     results: dict[str, int] = {}
     builtins: dict[Origin, None] = {}
+    rows: dict[int, list[int]] = {}
+    builtin_numbers: set[int] = set()
     for binding in bindings_of(module["main"]):
         group = groups[binding.var.name[: binding.var.name.find("_") + 1]]
         kernel = _callee(binding.value)
         if kernel:
+            for number in group.numbers:
+                rows.setdefault(number, []).append(len(calls))
             calls.append(KernelCall(kernel=kernel, origins=group.origins))
             ops.setdefault(kernel, group.ops)
             results[kernel] = len(binding.var.ty.fields) if isinstance(binding.var.ty, relax.TupleType) else 1
         elif operator_name(binding.value):
             builtins.update(dict.fromkeys(group.origins))
+            builtin_numbers.update(group.numbers)
     kept = {*builtins, *(origin for call in calls for origin in call.origins)}
+    input_count = len(module["main"].params) - len(parameters)
     return Lowered(
         module=module,
         parameters=parameters,
@@ -266,7 +276,11 @@ def _lowered(
         ops=ops,
         result_counts=results,
         builtin_origins=tuple(builtins),
-        eliminated=tuple(origin for origin in source if origin not in kept),
-        input_count=len(module["main"].params) - len(parameters),
+        eliminated=tuple(origin for origin in program.origins.origins if origin not in kept),
+        input_count=input_count,
         steps=steps,
+        graph=ModelGraph(
+            source=program.graph.nodes(program.origins.operators, rows, builtin_numbers),
+            kernels=kernel_graph(module["main"], inputs=program.graph.input_names, outputs=program.graph.output_names, input_count=input_count),
+        ),
     )

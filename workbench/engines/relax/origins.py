@@ -8,7 +8,7 @@ already is a whole kernel, as a TE workload's, comes from several operators: its
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from workbench.records.origin import Origin
 
@@ -19,13 +19,19 @@ class OriginTable:
     """A growing list of source operators, and the names that refer to them."""
 
     def __init__(self) -> None:
-        self._groups: list[tuple[Origin, ...]] = []
+        self._operators: list[Origin] = []
+        self._groups: list[tuple[int, ...]] = []
         self._aliases: dict[str, int] = {}
+
+    @property
+    def operators(self) -> list[Origin]:
+        """All source operators by their numbers; one that the model uses several times (a function's) is there several times."""
+        return list(self._operators)
 
     @property
     def origins(self) -> list[Origin]:
         """All source operators, in the order in which they were added, each once."""
-        return list(dict.fromkeys(origin for group in self._groups for origin in group))
+        return list(dict.fromkeys(self._operators))
 
     def add(self, op: str, name: str, location: str = "") -> str:
         """Remember a source operator; return the name hint for the bindings that come from it."""
@@ -33,12 +39,18 @@ class OriginTable:
 
     def add_group(self, origins: Sequence[Origin]) -> str:
         """Remember the source operators behind one binding; return the name hint for that binding."""
-        self._groups.append(tuple(origins))
-        return self.name_hint(len(self._groups) - 1)
+        first = len(self._operators)
+        self._operators.extend(origins)
+        return self._hint(range(first, len(self._operators)))
 
     def join(self, *binding_names: str) -> str:
         """The name hint for a binding in which a pass computes what several bindings computed before."""
-        return self.add_group(list(dict.fromkeys(origin for name in binding_names for origin in self.lookup(name))))
+        indices = (self.index(name) for name in binding_names)
+        return self._hint(dict.fromkeys(number for index in indices if index is not None for number in self._groups[index]))
+
+    def _hint(self, numbers: Iterable[int]) -> str:
+        self._groups.append(tuple(numbers))
+        return self.name_hint(len(self._groups) - 1)
 
     def alias(self, binding_name: str, hint: str) -> None:
         """Let a binding that already has a name, which cannot be changed, have the origin of a name hint."""
@@ -60,11 +72,20 @@ class OriginTable:
         index = int(match.group(1))
         return index if index < len(self._groups) else None
 
+    def numbers_at(self, index: int) -> tuple[int, ...]:
+        """Numbers of the source operators that an index refers to."""
+        return self._groups[index]
+
     def at(self, index: int) -> tuple[Origin, ...]:
         """The source operators that an index refers to: one, or a group."""
-        return self._groups[index]
+        return tuple(dict.fromkeys(self._operators[number] for number in self._groups[index]))
 
     def lookup(self, binding_name: str) -> tuple[Origin, ...]:
         """The source operators that a binding's name refers to; none for a name of a pass's own making."""
+        index = self.index(binding_name)
+        return () if index is None else self.at(index)
+
+    def numbers(self, binding_name: str) -> tuple[int, ...]:
+        """Numbers of the source operators that a binding's name refers to."""
         index = self.index(binding_name)
         return () if index is None else self._groups[index]

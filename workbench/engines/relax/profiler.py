@@ -18,7 +18,7 @@ from tvm import relax
 
 from workbench.engines.relax.build import Built
 from workbench.engines.relax.hook_cost import HookCost, measure_hook_cost
-from workbench.engines.relax.instrument import Skip, Trace, run_instrumented, skip_nothing, skip_repeated
+from workbench.engines.relax.instrument import Skip, Trace, run_instrumented, skip_nothing, skip_repeated, tensors_in
 from workbench.records.profile import CallTime, KernelCall, Measurement
 
 _MAX_ROUNDS = 30
@@ -78,6 +78,7 @@ class Profiler:
     ) -> None:
         self.on_progress: Progress = _no_progress
         self._arguments = list(arguments)
+        self._device = built.device
         self._floats_only = built.floats_only
         self._calls = calls
         self._results = results
@@ -126,6 +127,14 @@ class Profiler:
 
         self._run("run", on_outputs=keep)
         return kept
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Outputs of the model for inputs of the right shapes and dtypes, in order."""
+        self.on_progress("run", 0.0)
+        arguments = [tvm.runtime.tensor(np.ascontiguousarray(array), self._device) for array in inputs]
+        result = self._plain["main"](*arguments, *self._arguments[len(arguments) :])
+        self._synchronise()
+        return [tensor.numpy().copy() for tensor in tensors_in(result)]
 
     def _run_with_flags(self, phase: str) -> tuple[Trace, list[tuple[int, int]]]:
         """One instrumented run, and the numbers of NaN and of infinite values in the outputs of each call."""

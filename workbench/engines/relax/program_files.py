@@ -40,7 +40,7 @@ def save(lowered: Lowered, directory: Path) -> None:
     try:
         partial.mkdir(parents=True)
         (partial / _MODULE).write_text(tvm.ir.save_json(lowered.module), encoding="utf-8")
-        _save_parameters(lowered.parameters, partial / _PARAMETERS)
+        save_parameters(lowered.parameters, partial / _PARAMETERS)
         checksums = {name: _checksum(partial / name) for name in (_MODULE, _PARAMETERS)}
         (partial / _CALLS).write_text(json.dumps({**_calls(lowered), "checksums": checksums}), encoding="utf-8")
         if directory.exists():
@@ -140,7 +140,7 @@ def _checksum(path: Path) -> int:
     return value
 
 
-def _save_parameters(parameters: Sequence[Any], path: Path) -> None:
+def save_parameters(parameters: Sequence[Any], path: Path) -> None:
     """Write the parameters; what TVM says about a full disk, if it says anything, becomes an OSError."""
     try:
         tvm.runtime.save_param_dict_to_file({f"p{index}": value for index, value in enumerate(parameters)}, str(path))

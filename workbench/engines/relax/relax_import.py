@@ -18,7 +18,9 @@ from workbench.engines.relax.memory import memory_limit, tensor_bytes
 from workbench.engines.relax.naming import name_bindings
 from workbench.engines.relax.origins import OriginTable
 from workbench.engines.relax.program import Program
+from workbench.engines.relax.relax_graph import RelaxGraph
 from workbench.engines.relax.rewriting import Binding, Scope, bindings_of, check_straight_line, operator_name, rewrite_main
+from workbench.engines.relax.source_graph import SourceGraph
 from workbench.engines.relax.symbolic_shapes import bind_shapes
 from workbench.engines.relax.tvmscript_file import read_tvmscript
 from workbench.errors import ModelError
@@ -94,8 +96,9 @@ def import_module(module: tvm.IRModule, shapes: Mapping[str, tuple[int, ...]] = 
     module = tvm.IRModule({"main": main.with_attr("global_symbol", "main"), **_called_kernels(module, main)})
     module = check_straight_line(bind_shapes(module, shapes))
     module, random_weights = _bind_weights(module, seed=seed)
-    table = OriginTable()
-    return Program(module=name_bindings(_with_origins(module, table), table), origins=table, random_weights=random_weights)
+    table, graph = OriginTable(), SourceGraph()
+    module = _with_origins(module, table, graph)
+    return Program(module=name_bindings(module, table), origins=table, random_weights=random_weights, graph=graph)
 
 
 def _entry_name(module: tvm.IRModule) -> str:
@@ -234,10 +237,11 @@ def _random_values(weights: Any, *, seed: int) -> list[Any]:
     return values
 
 
-def _with_origins(module: tvm.IRModule, table: OriginTable) -> tvm.IRModule:
-    """The module with every call in ``main`` named after an origin of its own."""
+def _with_origins(module: tvm.IRModule, table: OriginTable, graph: SourceGraph) -> tvm.IRModule:
+    """The module with every call in ``main`` named after an origin of its own, which the graph gets a description of."""
     old = {binding.var: binding for binding in bindings_of(module["main"])}
     names = {variable.name_hint for variable in module.functions}
+    described = RelaxGraph(graph, module["main"])
 
     def rename(binding: Binding, scope: Scope) -> Any:
         del scope
@@ -245,9 +249,14 @@ def _with_origins(module: tvm.IRModule, table: OriginTable) -> tvm.IRModule:
         binding.name = "v"
         if isinstance(value, relax.Call):
             binding.name = table.add(_operator(value, names), binding.var.name, _location(old[binding.var].value))
+            described.call(old[binding.var], table.numbers(binding.name)[0])
+        else:
+            described.other(old[binding.var])
         return value
 
-    return rewrite_main(module, rename)
+    module = rewrite_main(module, rename)
+    described.finish()
+    return module
 
 
 def _operator(call: relax.Call, kernels: set[str]) -> str:

@@ -160,16 +160,17 @@ def use_counts(function: relax.Function) -> dict[Any, int]:
     """How often each variable of a function is read, its return included."""
     counts: dict[Any, int] = {}
     for item in [*(binding.value for binding in bindings_of(function)), function.body.body]:
-        for variable in _reads(item):
+        for variable in variables_read(item):
             counts[variable] = counts.get(variable, 0) + 1
     return counts
 
 
-def _reads(value: Any) -> Iterator[Any]:
+def variables_read(value: Any) -> Iterator[Any]:
+    """The variables that an expression reads, in order, and as often as it does."""
     if isinstance(value, relax.Call):
         for argument in value.args:
-            yield from _reads(argument)
+            yield from variables_read(argument)
     elif isinstance(value, relax.TupleGetItem):
-        yield from _reads(value.tuple_value)
+        yield from variables_read(value.tuple_value)
     else:
         yield from _variables(value)

@@ -14,9 +14,11 @@ from tvm import relax, te
 from workbench.engines.relax.memory import memory_limit
 from workbench.engines.relax.origins import OriginTable
 from workbench.engines.relax.program import Program
+from workbench.engines.relax.source_graph import Described, SourceGraph, with_attributes
 from workbench.errors import ModelError
 from workbench.escaping import plain
 from workbench.records.origin import Origin
+from workbench.records.profile import TensorShape
 from workbench.workloads import name_of
 
 _INT32 = 2**31 - 1
@@ -45,7 +47,7 @@ def import_workload(function: Callable[..., Any], arguments: Sequence[Any], *, n
         raise ModelError(f"TVM cannot make a kernel of the workload {plain(label)}: {plain(str(error).strip(), 400)}", _EXAMPLE) from error
     table = OriginTable()
     module = _main_around(kernel.without_attr("global_symbol"), _kernel_name(label), inputs, outputs, hint=table.add_group(_origins(stages)))
-    return Program(module=module, origins=table)
+    return Program(module=module, origins=table, graph=_graph(inputs, outputs, stages))
 
 
 def _call(function: Callable[..., Any], arguments: Sequence[Any], label: str) -> Any:
@@ -139,6 +141,36 @@ def _origins(stages: Sequence[Any]) -> list[Origin]:
         fields = [f"{stage.name}_v{field}" for field in range(stage.num_outputs)] if stage.num_outputs > 1 else [stage.name]
         origins.extend(Origin(op=kind, name=_unique(field, taken)) for field in fields)
     return origins
+
+
+def _graph(inputs: Sequence[Any], outputs: Sequence[Any], stages: Sequence[Any]) -> SourceGraph:
+    """The stages as a graph, numbered as `_origins` lists them."""
+    graph = SourceGraph()
+    sources = {(tensor.op, 0): graph.add_input(tensor.op.name, _tensors(tensor)) for tensor in inputs}
+    number = 0
+    for stage in stages:
+        if isinstance(stage, te.PlaceholderOp):
+            continue
+        reads = tuple(sources[tensor.op, tensor.value_index] for tensor in stage.input_tensors)
+        for field in range(stage.num_outputs):
+            described = Described(reads=reads, outputs=_tensors(stage.output(field)))
+            graph.describe(number, with_attributes(described, _axes(stage)))
+            sources[stage, field] = number
+            number += 1
+    for tensor in outputs:
+        graph.add_output(tensor.op.name, (sources[tensor.op, tensor.value_index],), _tensors(tensor))
+    return graph
+
+
+def _tensors(tensor: Any) -> tuple[TensorShape, ...]:
+    return (TensorShape(tuple(int(size) if isinstance(size, tvm.tirx.IntImm) else -1 for size in tensor.shape), str(tensor.dtype)),)
+
+
+def _axes(stage: Any) -> dict[str, Any]:
+    """The loops of a stage: those of its result, and those that it sums over."""
+    loops = {"axes": getattr(stage, "axis", ()), "over": getattr(stage, "reduce_axis", ())}
+    found = {name: [f"{axis.var.name} < {axis.dom.extent}" for axis in axes] for name, axes in loops.items() if len(axes)}
+    return {**found, **({"tag": str(stage.tag)} if stage.tag else {})}
 
 
 def _unique(name: str, taken: set[str]) -> str:

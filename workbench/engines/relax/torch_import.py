@@ -22,10 +22,12 @@ from tvm import relax
 from workbench.engines.relax.naming import name_bindings
 from workbench.engines.relax.origins import OriginTable
 from workbench.engines.relax.program import Program
+from workbench.engines.relax.source_graph import Described, SourceGraph, with_attributes
 from workbench.engines.relax.symbolic_shapes import bind_shapes
 from workbench.engines.relax.torch_archive import check_archive
 from workbench.errors import EnvironmentFault, ModelError
 from workbench.escaping import plain
+from workbench.records.profile import TensorShape
 
 _TRANSLATOR = "tvm.relax.frontend.torch.exported_program_translator"
 _EXPORT_AGAIN = "Export it again with this version of PyTorch."
@@ -53,7 +55,7 @@ def import_exported_program(path: Path, shapes: Mapping[str, tuple[int, ...]]) -
         graph = _Graph(exported, _decompose(exported))
         _check_operators(graph, importer.create_convert_map())
         module = _Conversion(importer, graph).run()
-    return Program(module=name_bindings(bind_shapes(module, shapes), graph.table), origins=graph.table)
+    return Program(module=name_bindings(bind_shapes(module, shapes), graph.table), origins=graph.table, graph=graph.described())
 
 
 def _load_torch() -> tuple[Any, Any]:
@@ -102,6 +104,7 @@ class _Graph:
         self.decomposed = decomposed
         self.table = OriginTable()
         self._exported_id = id(exported.graph)
+        self._inputs = set(exported.graph_signature.user_inputs)
         self._exported = {node.name: node for node in exported.graph.nodes}
         self._hints: dict[Any, str] = {}
 
@@ -122,6 +125,28 @@ class _Graph:
             self._hints[source] = self.table.add(target_name(source), source.name, _module_path(source))
         return self._hints[source]
 
+    def described(self) -> SourceGraph:
+        """What the operators read and give; a node of the exported graph that no node of the decomposed one comes from is looked through."""
+        graph = SourceGraph()
+        sources: dict[Any, tuple[int, ...]] = {}
+        own = [node for node in self._hints if node.name not in self._exported or self._exported[node.name] is not node]
+        for node in [*self._exported.values(), *own]:
+            reads = tuple(source for read in node.all_input_nodes for source in sources.get(read, sources.get(self.source(read), ())))
+            if node.op == "placeholder":
+                sources[node] = (graph.add_input(node.name, _tensors(node)),) if node.name in self._inputs else ()
+            elif node.op == "output":
+                for index, result in enumerate(node.all_input_nodes):
+                    name = "output" if len(node.all_input_nodes) == 1 else f"output {index}"
+                    graph.add_output(name, sources.get(result, ()), _tensors(result))
+            elif node in self._hints:
+                number = self.table.numbers(self._hints[node])[0]
+                weights = tuple(tensor for read in node.all_input_nodes if _is_weight(read, self._inputs) for tensor in _tensors(read))
+                graph.describe(number, with_attributes(Described(reads, _tensors(node), weights), _arguments(node)))
+                sources[node] = (number,)
+            else:
+                sources[node] = tuple(dict.fromkeys(reads))
+        return graph
+
 
 def target_name(node: Any) -> str:
     """What a node calls, e.g. ``aten.conv2d.default``."""
@@ -133,6 +158,31 @@ def _module_path(node: Any) -> str:
     """The module of the model that a node stands in, e.g. ``layer1.0.conv1``; empty for the model itself."""
     stack = list(node.meta.get("nn_module_stack", {}).values())
     return str(stack[-1][0]) if stack and isinstance(stack[-1], tuple) else ""
+
+
+def _is_weight(node: Any, inputs: set[str]) -> bool:
+    return bool(node.op == "get_attr" or (node.op == "placeholder" and node.name not in inputs))
+
+
+def _tensors(node: Any) -> tuple[TensorShape, ...]:
+    """The tensors that a node gives; a dimension that is no number is -1."""
+    value = node.meta.get("val")
+    values = value if isinstance(value, list | tuple) else [value]
+    return tuple(
+        TensorShape(tuple(size if isinstance(size, int) else -1 for size in item.shape), str(item.dtype).removeprefix("torch."))
+        for item in values
+        if hasattr(item, "shape") and hasattr(item, "dtype")
+    )
+
+
+def _arguments(node: Any) -> dict[str, Any]:
+    """The arguments of a call that are no nodes, by name or position."""
+    given = {**{f"argument {index}": value for index, value in enumerate(node.args)}, **node.kwargs}
+    return {name: value for name, value in given.items() if not _holds_node(value)}
+
+
+def _holds_node(value: Any) -> bool:
+    return any(map(_holds_node, value)) if isinstance(value, list | tuple) else hasattr(value, "all_input_nodes")
 
 
 def _check_operators(graph: _Graph, converters: Mapping[str, Any]) -> None:

@@ -273,7 +273,7 @@ class AppModel:
 
     # searching
 
-    def _begin(self, kind: str, work: Callable[[Session], None]) -> None:
+    def _begin(self, kind: str, work: Callable[[Session], object]) -> None:
         """Do a long step that needs a profile."""
         with self._lock:
             if self.state.phase in BUSY or self.state.phase == EMPTY:

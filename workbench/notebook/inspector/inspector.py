@@ -110,20 +110,27 @@ class Inspector(Part):
         return task if task in self._tasks else None
 
     def _ask(self, kind: str, number: int, content: Mapping[str, Any]) -> None:
-        task = self._known(content.get("task"))
+        task, source = self._known(content.get("task")), self._source
         if kind == "views":
             self._requests.ask(
-                kind, number, self._source.views(task), lambda found: self._post_answer(number, views=[one.to_dict() for one in found])
+                kind, number, lambda: source.views(task), lambda found: self._post_answer(number, views=[one.to_dict() for one in found])
             )
-        elif kind == "text":
-            question = self._source.text(task, _whole(content, "trial"), _name(content, "view"))
-            self._requests.ask(kind, number, question, lambda found: self._post_answer(number, **found.to_dict()))
-        elif kind == "diff":
-            question_of_two = self._source.diff(task, _whole(content, "left"), _whole(content, "right"), _name(content, "view"))
-            self._requests.ask(kind, number, question_of_two, lambda found: self._post_answer(number, diff=_without_hunks(found.to_dict())))
+            return
+        if kind == "diff":
+            left, right, compared = _whole(content, "left"), _whole(content, "right"), _name(content, "view")
+            self._requests.ask(
+                kind,
+                number,
+                lambda: source.diff(task, left, right, compared),
+                lambda found: self._post_answer(number, diff=_without_hunks(found.to_dict())),
+            )
+            return
+        trial = _whole(content, "trial")
+        if kind == "text":
+            view = _name(content, "view")
+            self._requests.ask(kind, number, lambda: source.text(task, trial, view), lambda found: self._post_answer(number, **found.to_dict()))
         else:
-            again = self._source.rerun(task, _whole(content, "trial"))
-            self._requests.ask(kind, number, again, lambda found: self._post_answer(number, rerun=found.to_dict()))
+            self._requests.ask(kind, number, lambda: source.rerun(task, trial), lambda found: self._post_answer(number, rerun=found.to_dict()))
 
     def _known(self, task: object) -> str:
         if not isinstance(task, str) or task not in self._tasks:

@@ -19,6 +19,7 @@ from workbench.engines.relax.fold import constant
 from workbench.engines.relax.naming import name_bindings
 from workbench.engines.relax.onnx.reading import Array, check_operators, fix_input_shapes, infer_shapes, opset_of, read_onnx, static_shape
 from workbench.engines.relax.onnx.simplify import simplify
+from workbench.engines.relax.onnx.source_graph import describe_onnx
 from workbench.engines.relax.origins import OriginTable
 from workbench.engines.relax.program import Program
 from workbench.engines.relax.rewriting import is_static
@@ -46,6 +47,7 @@ def import_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program:
         raise
     table = OriginTable()
     hints = {node.name: table.add(node.op_type, node.name) for node in model.graph.node}
+    graph = describe_onnx(model, {name: table.numbers(hint)[0] for name, hint in hints.items()})
     constants = simplify(model)
     check_operators(model, constants)
     importer = _Importer(constants, table, hints)
@@ -59,7 +61,7 @@ def import_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program:
         except Exception as error:  # the frontend raises any class of error on a node it cannot convert
             where = plain(importer.current_node, 80)
             raise ModelError(f"{where} cannot be imported: {plain(str(error), 300)}", "Export the model with another opset.") from error
-    return Program(module=name_bindings(module, table), origins=table)
+    return Program(module=name_bindings(module, table), origins=table, graph=graph)
 
 
 class _Importer(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]  # TVM has no types

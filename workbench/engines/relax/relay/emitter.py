@@ -31,12 +31,14 @@ class Emitter(Interpreter[Value]):
     Attributes:
         origins: The Relay calls that were emitted.
         random_weights: Whether a constant got a random value.
+        results: What each call gave, in the order of `origins`.
     """
 
     def __init__(self, module: syntax.Module, builder: relax.BlockBuilder, uses: Uses, seed: int) -> None:
         super().__init__(module)
         self.origins = OriginTable()
         self.random_weights = False
+        self.results: list[syntax.Type | None] = []
         self._builder = builder
         self._uses = uses
         self._seed = seed
@@ -83,13 +85,15 @@ class Emitter(Interpreter[Value]):
         values = [_value_of(call, arg) for arg in args]
         operation = Operation(operator, values, call.attributes, call.line, call.column, lambda expr: self._emit(expr, hint))
         try:
-            return self._bound(registry.convert(operation), hint)
+            value = self._bound(registry.convert(operation), hint)
         except ModelError:
             raise
         except (ValueError, TypeError, IndexError, RuntimeError, OverflowError) as error:  # what TVM raises for a call that is wrong
             raise ModelError(
                 f"Relay text, {self._place} is refused by TVM: {_reason(error)}.", "Check the shapes and attributes of this call."
             ) from error
+        self.results.append(_type_of(value))
+        return value
 
     def item(self, node: syntax.TupleGet, value: Item[Value]) -> Item[Value]:
         """Tuples are never Relax values here, so this is always a fault."""

@@ -16,6 +16,8 @@ from workbench.engines.relax.relay.memory import check_size, check_total
 from workbench.engines.relax.relay.operation import Value
 from workbench.engines.relax.relay.registry import CONVERTERS
 from workbench.engines.relax.relay.roles import find_inputs, find_uses
+from workbench.engines.relax.relay.source_graph import describe_relay
+from workbench.engines.relax.source_graph import tensors_of_type
 from workbench.errors import ModelError
 from workbench.legacy.relay import parse_relay, syntax
 from workbench.legacy.relay.walk import walk
@@ -61,7 +63,8 @@ def import_relay(text: str, *, shapes: Mapping[str, tuple[int, ...]] | None = No
     if failure is not None:
         raise failure
     notes = ("packed layouts of the text were unpacked",) if _is_packed(module) else ()
-    return Program(builder.get(), emitter.origins, random_weights=emitter.random_weights, notes=notes)
+    graph = describe_relay(module, emitter, names, {name: tensor for name, kind in types.items() for tensor in tensors_of_type(kind)})
+    return Program(builder.get(), emitter.origins, random_weights=emitter.random_weights, notes=notes, graph=graph)
 
 
 def _is_packed(module: syntax.Module) -> bool:

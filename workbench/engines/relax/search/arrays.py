@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from workbench.analysis.tolerance import tolerance
+from workbench.analysis.tolerance import Tolerance, tolerance
 from workbench.records.trial import Check
 
 Array = np.ndarray[Any, Any]
@@ -18,17 +18,18 @@ _POISON = 0xA5
 _FLOAT_POISON = 0xFF  # NaN in every type that has it
 
 
-def difference(found: Array, expected: Array, reduction: int) -> Check:
+def difference(found: Array, expected: Array, reduction: int = 1, *, allowed: Tolerance | None = None) -> Check:
     """Compare one output; equal infinities and NaN at the same places agree.
 
     Args:
         found: What a candidate wrote.
         expected: What the untuned kernel wrote.
         reduction: Terms of the kernel's longest sum.
+        allowed: How far floating-point values may differ; None lets the dtype and the reduction decide.
     """
     if expected.dtype.kind not in "fV":
         return _exact_difference(found, expected)
-    allowed = tolerance(str(expected.dtype), reduction)
+    allowed = allowed or tolerance(str(expected.dtype), reduction)
     got, want = found.astype(np.float64), expected.astype(np.float64)
     finite = np.isfinite(want)
     scale = float(np.abs(want[finite]).max(initial=0.0))

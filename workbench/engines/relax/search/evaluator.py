@@ -64,7 +64,7 @@ class RelaxEvaluator:
         unmeasurable: Why nothing can be measured here; empty if it can.
         host: This machine's processor, to check candidates on if the target's device is not here.
         memory_bytes: What each process may take; None for half of what is free.
-        nursery: One that was started in advance, and ends with this evaluator.
+        nursery: One that is shared, and that others close; None makes one that ends with this evaluator.
     """
 
     def __init__(
@@ -100,6 +100,7 @@ class RelaxEvaluator:
         self.unmeasurable = unmeasurable
         self._memory_bytes = memory_bytes or max(psutil.virtual_memory().available // 2, _LEAST_MEMORY_BYTES)
         self._nursery = nursery or new_nursery()
+        self._owns_nursery = nursery is None
         # What a builder that is killed leaves behind lies in the scratch folder too, and goes with it.
         environment = {"TMPDIR": str(scratch.absolute())}
         self._pool = Pool(self._nursery, BUILD_ENTRY, size=builders, memory_limit_bytes=self._memory_bytes, environment=environment)
@@ -193,7 +194,9 @@ class RelaxEvaluator:
         try:
             with self._building:
                 self._pool.close()
-            self._nursery.close()
+            self._end_process()
+            if self._owns_nursery:
+                self._nursery.close()
         finally:
             self._measuring.release()
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import tvm
-import tvm_ffi
 from tvm.s_tir import meta_schedule
 from tvm.s_tir.schedule import Trace
 
 from workbench.engines.relax.foreign_code import foreign_code, refuse_brought_code
 from workbench.engines.relax.search.sketches import Genome, Sketch, kinds, recorded_decisions, signature
 from workbench.engines.relax.search_spaces import SearchSpace
+from workbench.engines.relax.workload_module import fingerprint
 from workbench.errors import ModelError
 
 _TENSORIZE = "s_tir.meta_schedule.RewriteTensorize"
@@ -201,8 +201,3 @@ class Sampler:
         text = lines[-1][:200] if lines else type(reason).__name__
         with self._lock:
             self.rejections[text] = self.rejections.get(text, 0) + 1
-
-
-def fingerprint(module: tvm.IRModule) -> str:
-    """Structural hash of a module, in 16 hexadecimal digits."""
-    return f"{tvm_ffi.structural_hash(module) & (2**64 - 1):016x}"

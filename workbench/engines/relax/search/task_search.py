@@ -17,10 +17,11 @@ from tvm.s_tir.meta_schedule.space_generator import ScheduleFn
 from workbench.engines.relax.build import with_default_schedules
 from workbench.engines.relax.search.cost_model import CostModel
 from workbench.engines.relax.search.evolution import Evolution
-from workbench.engines.relax.search.sampling import Sample, Sampler, fingerprint
+from workbench.engines.relax.search.sampling import Sample, Sampler
 from workbench.engines.relax.search.sketches import Genome, trace_json
 from workbench.engines.relax.search_spaces import SearchSpace
 from workbench.engines.relax.space import design_size
+from workbench.engines.relax.workload_module import as_main, fingerprint
 from workbench.engines.search_protocol import Candidate, Experience, Outcome
 from workbench.errors import InputError, InternalError
 from workbench.escaping import plain
@@ -34,15 +35,6 @@ _MOST_ADAPTED = 8
 _MOST_LOADED = 1024
 _SAY_NOTHING = (UNMEASURED, DEVICE_LOST)
 _LAYOUT_CHANGE = "meta_schedule.layout_rewrite_preproc"  # stock TVM times such a schedule without the change
-_LAYOUT_ATTRIBUTE = "layout_free_buffers"  # would let a schedule change the layout of the kernel's arguments
-
-
-def as_main(function: tvm.tirx.PrimFunc) -> tvm.IRModule:
-    """A kernel as the module that MetaSchedule calls its workload."""
-    function = function.with_attr({"global_symbol": "main", "tirx.noalias": True})
-    if function.attrs is not None and _LAYOUT_ATTRIBUTE in function.attrs:
-        function = function.without_attr(_LAYOUT_ATTRIBUTE)
-    return tvm.IRModule({"main": function})
 
 
 class RelaxTaskSearch:

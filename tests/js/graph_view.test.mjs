@@ -1,0 +1,211 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { fit, inSight, reveal, start, toDrawing, zoomAt } from "../../workbench/notebook/graph/camera.mjs";
+import { coloursOf, contrast, heat, mix, onScale, stateOf, taskColours } from "../../workbench/notebook/graph/colors.mjs";
+import { factsOf } from "../../workbench/notebook/graph/facts.mjs";
+import { indexed, paint } from "../../workbench/notebook/graph/paint.mjs";
+import { Scene } from "../../workbench/notebook/graph/scene.mjs";
+import { Search, faultOf, matching } from "../../workbench/notebook/graph/search.mjs";
+import { Shortener, SvgSurface } from "../../workbench/notebook/graph/surfaces.mjs";
+
+// camera
+
+const DRAWING = { width: 400, height: 4000 };
+const VIEW = { width: 800, height: 600 };
+
+test("zooming keeps the point under the pointer", () => {
+  const before = { scale: 0.8, x: 30, y: 70 };
+  const after = zoomAt(before, 1.7, 321, 123);
+  const [x, y] = toDrawing(before, 321, 123);
+  const [x2, y2] = toDrawing(after, 321, 123);
+  assert.ok(Math.abs(x - x2) < 1e-9 && Math.abs(y - y2) < 1e-9);
+});
+
+test("all of a drawing is in sight after fit, and a long one begins readable", () => {
+  const camera = fit(DRAWING, VIEW);
+  assert.ok(toDrawing(camera, 0, 0)[1] <= 0 && toDrawing(camera, 0, VIEW.height)[1] >= DRAWING.height);
+  assert.ok(start(DRAWING, VIEW).scale >= 0.55);
+});
+
+test("a box that is revealed is in sight, and one that was in sight does not move", () => {
+  const camera = { scale: 1, x: 0, y: 0 };
+  const moved = reveal(camera, { x: 300, y: 3000, width: 100, height: 40 }, VIEW);
+  assert.ok(moved.y <= 3000 && moved.y + VIEW.height >= 3040);
+  assert.deepEqual(reveal(camera, { x: 100, y: 100, width: 100, height: 40 }, VIEW), camera);
+});
+
+test("the drawing cannot be lost", () => {
+  const camera = inSight({ scale: 1, x: 99999, y: -99999 }, DRAWING, VIEW);
+  assert.ok(camera.x < DRAWING.width && camera.y + VIEW.height > 0);
+});
+
+// colours
+
+const ROW = { row: 0, time_us: 10, task: 0, untunable: "" };
+const PALETTE = {
+  raised: "#ffffff", surface: "#eeeeee", neutral: "#888888", good: "#00aa00", bad: "#aa0000", warn: "#aaaa00", accent: "#0000ff",
+  border: "#cccccc", outline: "#bbbbbb", edge: "#999999", text: "#000000", soft: "#333333", muted: "#555555", plain: "#cccccc", off: "#dddddd", bg: "#ffffff",
+  accentSoft: "#ddddff", focusEdge: "#bb8800",
+  heat: ["#000000", "#ffffff"], series: Array.from({ length: 9 }, (_, index) => `#00000${index}`),
+};
+
+test("the hottest row is the end of the scale, and small ones are told apart", () => {
+  assert.equal(heat(100, 100), 1);
+  assert.ok(heat(1, 100) >= 0.1);
+  assert.equal(heat(null, 100), 0);
+  assert.equal(onScale(["#000000", "#808080", "#ffffff"], 1), "#ffffff");
+  assert.equal(mix("#000000", "#ffffff", 0.5), "#808080");
+});
+
+test("contrast is that of the guidelines", () => {
+  assert.equal(contrast("#000000", "#ffffff"), 21);
+  assert.equal(contrast("#777777", "#777777"), 1);
+  assert.ok(Math.abs(contrast("#767676", "#ffffff") - 4.54) < 0.01);
+});
+
+test("a state is that of the final, else of the search, else why there is none", () => {
+  assert.equal(stateOf({ untunable: "dynamic shape" }, undefined), "not tunable");
+  assert.equal(stateOf({ untunable: "" }, undefined), "not searched");
+  assert.equal(stateOf({ untunable: "" }, { state: "searching", verdict: "" }), "searching");
+  assert.equal(stateOf({ untunable: "" }, { state: "finished", verdict: "faster" }), "faster");
+});
+
+test("the nine hottest tasks have colours of their own, the others share one", () => {
+  const tasks = Array.from({ length: 12 }, (_, index) => ({ time_us: index }));
+  const colours = taskColours(tasks);
+  assert.equal(colours.size, 9);
+  assert.equal(colours.get(11), 0);
+  assert.equal(colours.get(2), undefined);
+  const known = { hottest: 10, tasks: colours, progress: () => undefined };
+  assert.equal(coloursOf("task", [{ ...ROW, task: 2 }], known, PALETTE).band, PALETTE.neutral);
+  assert.equal(coloursOf("time", [{ ...ROW, time_us: null }], known, PALETTE).fill, PALETTE.raised);
+});
+
+// search
+
+test("a pattern is found whatever the letters' case, line by line", () => {
+  assert.deepEqual(matching("^conv", ["Conv\na", "a\nconv1", "deconv"]), [0, 1]);
+  assert.match(faultOf("("), /./);
+  assert.equal(faultOf("a|b"), "");
+});
+
+test("plain text needs no worker, and a broken pattern says so", async () => {
+  const search = new Search({ make: () => assert.fail("no worker is needed") });
+  assert.deepEqual((await search.find("Conv", ["deconv", "relu"])).found, [0]);
+  assert.match((await search.find("(", ["a"])).problem, /no regular expression/);
+});
+
+const fakeWorker = (answer) => ({
+  terminated: false,
+  terminate() {
+    this.terminated = true;
+  },
+  postMessage(message) {
+    answer?.(this, message);
+  },
+});
+
+test("a pattern that takes too long is ended", async () => {
+  const worker = fakeWorker();
+  const search = new Search({ make: () => worker, patience: 5 });
+  assert.match((await search.find("(a+)+$", ["aaaa!"])).problem, /too long/);
+  assert.ok(worker.terminated);
+});
+
+test("a new search ends the one before, which then says nothing", async () => {
+  const search = new Search({ make: () => fakeWorker(), patience: 10_000 });
+  const first = search.find("a+", ["a"]);
+  const second = search.find("b", ["b"]);
+  assert.equal(await first, null);
+  assert.deepEqual((await second).found, [0]);
+});
+
+test("a page without workers searches plain text and says why no more", async () => {
+  const search = new Search({
+    make() {
+      throw new Error("blocked");
+    },
+  });
+  assert.match((await search.find("a+", ["a"])).problem, /plain text/);
+});
+
+// the scene: input, conv + relu in row 0, dropout, softmax in row 1, output; and one constant
+
+const NODES = {
+  kind: ["input", "operator", "operator", "operator", "operator", "operator", "output"],
+  op: ["", "Conv", "Relu", "Constant", "Dropout", "Soft<max>", ""],
+  name: ["x", "/c", "/r", "/k", "/d", "<img src=x onerror=alert(1)>", "y"],
+  location: ["", "", "line 3", "", "", "", ""],
+  attributes: [{}, { pads: "[1, 1]" }, {}, {}, {}, {}, {}],
+  outputs: [["float32 (1, 3)"], ["float32 (1, 4)"], ["float32 (1, 4)"], [], [], [], ["float32 (1, 4)"]],
+  weights: [[], ["float32 (4, 3)"], [], [], [], [], []],
+  rows: [[], [0], [0], [], [], [1], []],
+  state: ["", "called", "called", "eliminated", "eliminated", "called", ""],
+  reads: [[], [0], [1], [], [2], [4, 3], [5]],
+};
+const UNITS = { nodes: [[0], [1, 2], [3], [4], [5], [6]], reads: [[], [0], [], [1], [3, 2], [4]], row: [null, 0, null, null, 1, null], constant: [false, false, true, false, false, false] };
+const ROWS = [
+  { ...ROW, node_name: "fused_conv", ops: "conv2d, relu", kernel: "fused_conv", time_percent: 80, time_us_iqr: 1, gflops: 2.5, task_id: "t0" },
+  { ...ROW, row: 1, time_us: 2.5, node_name: "softmax", ops: "softmax", kernel: "softmax", time_percent: 20, time_us_iqr: null, gflops: null, task: 1, task_id: "t1" },
+];
+const scene = () => new Scene("operators", { nodes: NODES, units: UNITS, repeats: [] }, ROWS);
+const known = (own) => ({ tasks: [{ task: "t0", name: "conv", weight: 1 }, { task: "t1", name: "softmax", weight: 1 }], progress: new Map(), operators: own, kernels: own });
+
+test("constants are left out unless they are asked for", () => {
+  const own = scene();
+  assert.equal(own.draw(new Set()).boxes.length, 5);
+  const all = own.draw(new Set(), true);
+  assert.equal(all.boxes.length, 6);
+  assert.equal(own.itemOfUnit(all, 2).type, "constant");
+});
+
+test("rows lead to the box that computes them", () => {
+  const own = scene();
+  assert.equal(own.unitOfRow.get(0), 1);
+  assert.deepEqual(own.texts()[1].split("\n"), ["Conv", "/c", "Relu", "/r", "fused_conv", "t0"]);
+});
+
+test("the details of a fused box name its operators, row, kernel, task and time", () => {
+  const own = scene();
+  const drawing = own.draw(new Set());
+  const facts = factsOf(own, own.itemOfUnit(drawing, 1), null, known(own));
+  const said = Object.fromEntries(facts.sections.flatMap(({ pairs }) => pairs.filter(([name]) => name)));
+  assert.equal(facts.title, "conv2d, relu");
+  assert.equal(said.Kernel, "fused_conv");
+  assert.equal(said.Task, "t0");
+  assert.equal(said.Time, "10.00 µs · 80.0 %");
+  assert.equal(said.Speed, "2.50 GFLOP/s");
+});
+
+test("the details of an operator name its attributes, weights and neighbours", () => {
+  const own = scene();
+  const facts = factsOf(own, own.itemOfUnit(own.draw(new Set()), 1), 1, known(own));
+  const said = Object.fromEntries(facts.sections.flatMap(({ pairs }) => pairs.filter(([name]) => name)));
+  assert.equal(said.pads, "[1, 1]");
+  assert.equal(said.Weights, "float32 (4, 3)");
+  assert.deepEqual(said.Reads.map(({ text }) => text), ["input x · float32 (1, 3)"]);
+  assert.deepEqual(said["Read by"].map(({ text }) => text), ["Relu /r"]);
+});
+
+test("an SVG file holds names as text alone", () => {
+  const own = scene();
+  const drawing = own.draw(new Set());
+  const surface = new SvgSurface(new Shortener((text) => text.length * 6));
+  const look = () => ({ fill: "#ffffff", band: null, soft: "#333333", footer: "<b>", ticked: true, found: true, dim: false, focused: false, line: null });
+  const painted = { palette: PALETTE, about: (item) => own.aboutItem(item), look, lit: new Set(), hovered: null };
+  paint(surface, drawing, indexed(drawing), { left: -99, top: -99, right: 9999, bottom: 9999, scale: 1 }, painted);
+  const file = surface.file({ width: drawing.width, height: drawing.height, background: "#ffffff", title: `a"'<&` });
+  assert.ok(!file.includes("<img") && !file.includes("<b>") && !file.includes("Soft<max>"));
+  assert.ok(file.includes("Soft&#60;max&#62;"));
+  assert.equal(file.match(/<rect/g).length >= 5, true);
+  assert.ok(!/NaN|undefined|Infinity/.test(file));
+});
+
+test("text that has no room loses its end, or its beginning where that is what tells", () => {
+  const shortener = new Shortener((text) => text.length);
+  assert.equal(shortener.fit("abcdefgh", { room: 5, size: 12 }).text, "abcd…");
+  assert.equal(shortener.fit("abcdefgh", { room: 5, size: 12, tail: true }).text, "…efgh");
+  assert.equal(shortener.fit("abc", { room: 5, size: 12 }).text, "abc");
+  assert.equal(shortener.fit("abc", { room: 0.5, size: 12 }).text, "");
+});

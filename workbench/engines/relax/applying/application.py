@@ -1,0 +1,252 @@
+"""The owner's side of an application: asks the process that builds and runs both models, and replaces one that crashed."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from workbench import errors
+from workbench.engines.apply_protocol import AppliedSchedule, OutputsCompared, RecordedSchedule, Round
+from workbench.engines.protocol import Progress
+from workbench.engines.relax.applying.announcing import ANNOUNCED
+from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Failed, Measured
+from workbench.errors import InputError, WorkbenchError
+from workbench.isolation import IsolatedProcess, JobError, JobTimeout, Message, Nursery, ProcessDied
+from workbench.records.decode import decode
+from workbench.records.target import TargetSpec
+from workbench.records.trial import BUILD_ERROR, BUILD_TIMEOUT, REJECTED, RUN_ERROR, RUN_TIMEOUT, WRONG_RESULT, Check
+
+ENTRY = "workbench.engines.relax.applying.apply_job:serve"
+_POLL_MS = 250
+_REPLAY_LIMIT_S = 120.0
+_BUILD_LIMIT_S = 3600.0
+_RUN_LIMIT_S = 120.0
+_PATIENCE = 30.0  # a run may take so many times what the untuned model took in the profile
+
+
+class RelaxApplication:
+    """Implements `workbench.engines.apply_protocol.Application`.
+
+    Args:
+        program: The directory of the lowered model.
+        target: What it was lowered for.
+        scratch: Where libraries go.
+        evaluator: Checks single kernels; `close` closes it too.
+        nursery: Starts the process.
+        seed: Seed of the inputs that models are timed on.
+        trust: True allows schedules, and a model, that bring code of their own.
+        device: Index of the device.
+        expected_s: Time that a run of the untuned model takes; decides how long one may take at most.
+        on_progress: Told what is done; what it raises ends the work.
+        owns_nursery: True has `close` close the nursery too.
+    """
+
+    def __init__(
+        self,
+        *,
+        program: Path,
+        target: TargetSpec,
+        scratch: Path,
+        evaluator: Evaluator,
+        nursery: Nursery,
+        seed: int,
+        trust: bool,
+        device: int,
+        expected_s: float,
+        on_progress: Progress,
+        owns_nursery: bool,
+    ) -> None:
+        self.unrunnable = evaluator.unmeasurable
+        self._opening = {"program": str(program), "target": target.to_dict(), "scratch": str(scratch), "seed": seed, "trust": trust, "device": device}
+        self._evaluator = evaluator
+        self._nursery = nursery
+        self._expected_s = expected_s
+        self._on_progress = on_progress
+        self._owns_nursery = owns_nursery
+        self._process: IsolatedProcess | None = None
+        self._artifacts: dict[tuple[str, str], Artifact] = {}  # by kernel and fingerprint; that of the untuned one is empty
+
+    def check(self, kernel: str, schedule: RecordedSchedule) -> Check | Failed:
+        """Replay, build and check one kernel alone."""
+        made = self._artifacts_of(kernel, schedule)
+        if isinstance(made, Failed):
+            return made
+        self._on_progress(f"check: {kernel}", 0.7)
+        return _checked(self._evaluator.measure(kernel, made[-1], best_us=None, check=True, timed=False))
+
+    def time_alone(self, kernel: str, schedule: RecordedSchedule | None, *, rounds: int) -> tuple[tuple[float, ...], ...] | Failed:
+        """Time a kernel alone beside its untuned form."""
+        made = self._artifacts_of(kernel, schedule)
+        if isinstance(made, Failed):
+            return made
+        self._on_progress(f"measure: {kernel}", 0.0)
+        times = self._evaluator.compare(kernel, made, rounds=rounds)
+        return times if isinstance(times, Failed) else tuple(tuple(row) for row in times)
+
+    def _artifacts_of(self, kernel: str, schedule: RecordedSchedule | None) -> list[Artifact] | Failed:
+        """Libraries of the untuned kernel, which becomes the reference, and of the one with a schedule, if one is given; built once each."""
+        wanted = [RecordedSchedule("", ""), *([] if schedule is None else [schedule])]
+        missing = [item for item in wanted if (kernel, item.fingerprint) not in self._artifacts]
+        candidates: list[Candidate] = []
+        for item in missing:
+            candidate = self._replayed(kernel, item)
+            if isinstance(candidate, Failed):
+                return candidate
+            candidates.append(candidate)
+        self._on_progress(f"check: {kernel}", 0.3)
+        built = dict(self._evaluator.build(candidates, stop=lambda: False))
+        for place, item in enumerate(missing):
+            artifact = built.get(place, Failed(BUILD_ERROR, "nothing was built"))
+            if isinstance(artifact, Failed):
+                return artifact
+            self._artifacts[kernel, item.fingerprint] = artifact
+            if not item.trace:
+                self._evaluator.set_reference(kernel, artifact)
+        return [self._artifacts[kernel, item.fingerprint] for item in wanted]
+
+    def _replayed(self, kernel: str, schedule: RecordedSchedule) -> Candidate | Failed:
+        question = Message({"do": "replay", "kernel": kernel, "fingerprint": schedule.fingerprint}, (schedule.trace.encode("utf-8", "replace"),))
+        doing = f"replaying the schedule of {kernel}"
+        answer = self._ask(question, _REPLAY_LIMIT_S, f"check: {kernel}", doing=doing, died=REJECTED, late=REJECTED)
+        if isinstance(answer, Failed):
+            return answer
+        return Candidate(schedule.trace, str(answer.values["fingerprint"]), "search", answer.blobs[0])
+
+    def build(self, schedules: Mapping[str, RecordedSchedule], directory: Path) -> dict[str, AppliedSchedule] | Failed:
+        """Build both models in the process."""
+        names = sorted(schedules)
+        blobs = tuple(schedules[name].trace.encode("utf-8", "replace") for name in names)
+        fingerprints = [schedules[name].fingerprint for name in names]
+        question = Message({"do": "build", "kernels": names, "fingerprints": fingerprints, "folder": str(directory)}, blobs)
+        answer = self._ask(question, _BUILD_LIMIT_S, "build", doing="building the model", died=BUILD_ERROR, late=BUILD_TIMEOUT)
+        if isinstance(answer, Failed):
+            return answer
+        return {name: _applied(item) for name, item in answer.values["applied"].items()}
+
+    def compare_outputs(self, seed: int, *, each_kernel: bool) -> OutputsCompared | Failed:
+        """Run both models in the process."""
+        question = Message({"do": "outputs", "seed": seed, "each_kernel": each_kernel})
+        answer = self._run(question, runs=4, phase=f"verify: inputs of seed {seed}", doing=f"running both models on inputs of seed {seed}")
+        return answer if isinstance(answer, Failed) else decode(OutputsCompared, answer.values)
+
+    def compare_with_onnxruntime(self, model: Path, seed: int) -> OutputsCompared | Failed | str:
+        """Run onnxruntime in the process, and the model with schedules."""
+        question = Message({"do": "onnxruntime", "model": str(model), "seed": seed})
+        answer = self._run(question, runs=4, phase="verify: onnxruntime", doing="running onnxruntime")
+        if isinstance(answer, Failed):
+            return answer
+        return str(answer.values["why_not"]) if "why_not" in answer.values else decode(OutputsCompared, answer.values)
+
+    def time_round(self, *, runs: int, tuned_first: bool) -> Round | Failed:
+        """Time both models in the process."""
+        question = Message({"do": "round", "runs": runs, "tuned_first": tuned_first})
+        answer = self._run(question, runs=4 * runs + 8, phase="compare", doing="timing both models")
+        if isinstance(answer, Failed):
+            return answer
+        calls, totals = answer.values["calls_us"], answer.values["total_us"]
+        return Round((tuple(calls[0]), tuple(calls[1])), (float(totals[0]), float(totals[1])))
+
+    def close(self) -> None:
+        """End all processes."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+        self._evaluator.close()
+        if self._owns_nursery:
+            self._nursery.close()
+
+    def _run(self, question: Message, *, runs: int, phase: str, doing: str) -> Message | Failed:
+        limit_s = _RUN_LIMIT_S + _PATIENCE * runs * self._expected_s
+        return self._ask(question, limit_s, phase, doing=doing, died=RUN_ERROR, late=RUN_TIMEOUT)
+
+    def _ask(self, question: Message, limit_s: float, phase: str, *, doing: str, died: str, late: str) -> Message | Failed:
+        """Ask the process, a new one after a crash; a crash, a hang and an error in it are values.
+
+        Raises:
+            WorkbenchError: What a user can act on, apart from a schedule that does not fit.
+        """
+        started = time.perf_counter()
+        try:
+            if self._process is None or not self._process.alive:
+                self._process = self._nursery.start(ENTRY)
+                _refusal(self._answer(self._process, Message({"do": "open", **self._opening}), _REPLAY_LIMIT_S, phase))
+            answer = self._answer(self._process, question, limit_s, phase)
+        except JobError as error:
+            return Failed(died, f"TVM failed while {doing}: {error.text}", time.perf_counter() - started)
+        except ProcessDied as error:
+            words = f"The process {error.cause} while {doing}{_kernel(error.last_words)}. {error.last_words}".strip()
+            return Failed(died, words, time.perf_counter() - started)
+        except JobTimeout as error:
+            words = f"The process was ended: {doing} took more than {limit_s:g} s{_kernel(error.last_words)}."
+            return Failed(late, words, limit_s)
+        try:
+            _refusal(answer)
+        except InputError as error:
+            return Failed(REJECTED, str(error), time.perf_counter() - started)
+        return answer
+
+    def _answer(self, process: IsolatedProcess, question: Message, limit_s: float, phase: str) -> Message:
+        """The answer to one question; the progress is told meanwhile, but not often: what is measured wants the machine for itself."""
+        deadline = time.monotonic() + limit_s
+        try:
+            self._on_progress(phase, 0.0)
+            process.send(question)
+            while (answer := process.take()) is None:
+                _wait_until(process, deadline, limit_s)
+                self._on_progress(phase, 0.0)
+        except (JobError, ProcessDied, JobTimeout):
+            raise
+        except BaseException:
+            process.kill()  # what it does is wanted no more
+            raise
+        return answer
+
+
+def _applied(values: Mapping[str, Any]) -> AppliedSchedule:
+    structural_hash, module = values["workload"]
+    return AppliedSchedule(str(values["fingerprint"]), (str(structural_hash), str(module)), tuple(values["arguments"]))
+
+
+def _kernel(last_words: str) -> str:
+    """Which kernel ran when a process ended, to be added to a sentence; empty if that is not known."""
+    announced = [line for line in last_words.splitlines() if line.startswith(ANNOUNCED)]
+    return f", {announced[-1]}" if announced else ""
+
+
+def _wait_until(process: IsolatedProcess, deadline: float, limit_s: float) -> None:
+    """Wait until an answer begins to come, the process has ended, or a moment has passed.
+
+    Raises:
+        JobTimeout: The answer is late; the process was killed.
+    """
+    if time.monotonic() > deadline:
+        raise process.expire(limit_s)
+    poll = select.poll()
+    poll.register(process.fileno(), select.POLLIN)
+    poll.poll(_POLL_MS)
+
+
+def _refusal(answer: Message) -> None:
+    """Raise the error that the process answered with, if it did."""
+    name = answer.values.get("refused")
+    if name is None:
+        return
+    kind: Callable[[str, str], WorkbenchError] = getattr(errors, str(name), InputError)
+    raise kind(str(answer.values["message"]), str(answer.values["remedy"]))
+
+
+def _checked(outcome: Measured | Failed) -> Check | Failed:
+    """The check of a kernel alone, if it is right."""
+    if isinstance(outcome, Failed):
+        return outcome
+    if outcome.check is None:
+        return Failed(RUN_ERROR, "its output was not compared")
+    if not outcome.check.passed:
+        check = outcome.check
+        largest = "not a number" if check.max_abs is None else f"{check.max_abs:.3g}"
+        words = f"{check.mismatches:,} of {check.elements:,} elements differ from the untuned kernel's; the largest difference is {largest}"
+        return Failed(WRONG_RESULT, words)
+    return outcome.check

@@ -1,0 +1,1 @@
+"""The graphs of a model: source operators and kernel calls."""

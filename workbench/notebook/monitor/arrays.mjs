@@ -1,0 +1,62 @@
+/** Arrays of numbers between Python's messages and plotly's traces; pure functions, tested without a page. */
+
+/** The value with every `{buffer: n}` in it replaced by the 32-bit floats of that buffer. */
+export function unpack(value, buffers) {
+  if (Array.isArray(value)) return value.map((item) => unpack(item, buffers));
+  if (value === null || typeof value !== "object") return value;
+  if (typeof value.buffer === "number") return floats(buffers[value.buffer]);
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, unpack(item, buffers)]));
+}
+
+/** A copy, since a buffer of a message need not begin at a multiple of four. */
+function floats(view) {
+  const start = view.byteOffset ?? 0;
+  const bytes = view.buffer ?? view;
+  return new Float32Array(bytes.slice(start, start + view.byteLength));
+}
+
+/** Traces that can grow: points as 32-bit floats, which plotly extends only by their like; lines as plain arrays, whose end moves. */
+export function growable(traces) {
+  return traces.map((trace) => {
+    const make = trace.line ? Array.from : (numbers) => Float32Array.from(numbers);
+    const made = { ...trace, x: make(trace.x), y: make(trace.y) };
+    if (Array.isArray(made.marker?.color) || made.marker?.color instanceof Float32Array) {
+      made.marker = { ...made.marker, color: Float32Array.from(made.marker.color) };
+    }
+    return made;
+  });
+}
+
+/**
+ * What `Plotly.extendTraces` takes, of `{place: {"x": ..., "y": ..., "marker.color": ...}}`; one call for each set of attributes.
+ *
+ * @returns {{update: Record<string, Float32Array[]>, places: number[]}[]}
+ */
+export function extensions(append) {
+  const calls = new Map();
+  for (const [place, added] of Object.entries(append)) {
+    const names = Object.keys(added).sort();
+    const call = calls.get(names.join()) ?? { update: Object.fromEntries(names.map((name) => [name, []])), places: [] };
+    calls.set(names.join(), call);
+    for (const name of names) call.update[name].push(Float32Array.from(added[name]));
+    call.places.push(Number(place));
+  }
+  return [...calls.values()];
+}
+
+/** A line that holds its last value: its last point is where it is now, which moves on; before it come new points. */
+export function extendSteps(trace, added, end) {
+  const holds = trace.x.length > 0;
+  if (holds) {
+    trace.x.pop();
+    trace.y.pop();
+  }
+  if (added) {
+    trace.x.push(...added.x);
+    trace.y.push(...added.y);
+  }
+  if (trace.x.length > 0) {
+    trace.x.push(end);
+    trace.y.push(trace.y[trace.y.length - 1]);
+  }
+}
