@@ -207,7 +207,7 @@ def test_the_theme_reaches_all_parts(open_app: Open) -> None:
     app.page.wait_for_function("() => [...document.querySelectorAll('.wb-part')].every((part) => part.dataset.wbTheme === 'dark')")
 
 
-OF_THE_FRONTS = re.compile(r"reading 'schema'|shared module is not a function")
+OF_THE_FRONTS = re.compile(r"reading 'schema'|shared module is not a function|Command 'filebrowser:open-path' not registered")
 """What Notebook 7.6 and Voila 0.5 say of themselves, on an empty notebook too."""
 
 
