@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import TimeoutError as PageTimeoutError
 
 from tests.browser.lab import run_in_kernel
 
@@ -23,6 +24,7 @@ monitor
 LATENCY = ".wb-monitor-main .js-plotly-plot"
 KERNEL = "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel"
 RUN_MS = 30_000
+POINTINGS = 6
 
 Open = Callable[..., Any]
 
@@ -86,14 +88,27 @@ def test_trials_appear_while_a_cell_of_the_notebook_runs(open_monitor: Open) -> 
     page.evaluate("async () => { await window.busy.done; }")
 
 
+def point_at(page: Any, trace: int, point: int, *, until: str) -> tuple[float, float]:
+    """Move the pointer onto a point until its tip has a text: a page that is just being laid out moves it away from under the pointer."""
+    tip = page.locator(".wb-monitor-tip").get_by_text(until)
+    for _ in range(POINTINGS):
+        x, y = place_of(page, trace, point)
+        page.mouse.move(x - 40, y)
+        page.mouse.move(x, y)
+        try:
+            tip.wait_for(timeout=RUN_MS // POINTINGS)
+        except PageTimeoutError:
+            continue
+        return x, y
+    tip.wait_for(timeout=RUN_MS)
+    return place_of(page, trace, point)
+
+
 def test_the_pointer_shows_a_trials_decisions_and_a_click_names_it_to_python(open_monitor: Open) -> None:
     page = open_monitor(200)
     page.locator(LATENCY).scroll_into_view_if_needed()
-    x, y = place_of(page, 0, 40)
-    page.mouse.move(x, y)
-    tip = page.locator(".wb-monitor-tip")
-    tip.get_by_text("tile 1 4 7 2").wait_for()
-    assert "unroll 64" in tip.inner_text()
+    x, y = point_at(page, 0, 40, until="tile 1 4 7 2")
+    assert "unroll 64" in page.locator(".wb-monitor-tip").inner_text()
     page.mouse.click(x, y)
     shown = page.evaluate(f"() => document.querySelector('{LATENCY}').data[0].x[40]")
     wait_for_kernel(page, f"print(monitor.focus_trial == list(monitor._stream.place({int(shown)})))", "True")
@@ -141,8 +156,7 @@ def test_failures_are_told_by_class_with_their_text_which_is_never_html(open_mon
     failures.first.locator("summary").click()
     assert "Traceback (most recent call last):" in failures.first.locator("pre").inner_text()
     page.locator(LATENCY).scroll_into_view_if_needed()
-    page.mouse.move(*place_of(page, 0, 10))
-    page.locator(".wb-monitor-tip").get_by_text("<img src=x").wait_for()
+    point_at(page, 0, 10, until="<img src=x")
     assert page.evaluate("() => document.body.dataset.hacked") is None
     assert page.locator(".wb-monitor img").count() == 0
 
