@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 HOSTILE = "<img src=x onerror=\"document.body.dataset.hacked='yes'\">"
 CELL = "from workbench.notebook import Workbench\napp = Workbench()\napp"
-LONG_MS = 45_000
+LONG_MS = 120_000
 
 
 def write_model(path: Path) -> None:

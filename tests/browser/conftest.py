@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.browser.lab import (
+    RUN_MS,
     SHARED,
     Guard,
     Server,
@@ -78,6 +79,7 @@ def new_page(browser: Any, guard: Guard, server: Server) -> Iterator[Callable[..
         context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url)
         contexts.append(context)
         page = context.new_page()
+        page.set_default_timeout(RUN_MS)
         guard.watch(page)
         return page
 
@@ -113,6 +115,7 @@ def lab(browser: Any, server: Server) -> Iterator[tuple[Any, Guard]]:
     context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
     context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url)
     page, guard = context.new_page(), Guard()
+    page.set_default_timeout(RUN_MS)
     guard.watch(page)
     open_in_lab(page, server, server.write([""], SHARED))
     yield page, guard

@@ -21,7 +21,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 SHARED = "shared.ipynb"
 START_S = 60.0
-RUN_MS = 60_000
+RUN_MS = 120_000
 CHROMIUM_FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update"),
     *("--disable-sync", "--disable-default-apps", "--disable-dev-shm-usage"),
