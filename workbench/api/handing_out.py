@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
-from workbench import __version__
 from workbench.api.exporting import export_parts
 from workbench.api.report import winner_texts, write_report
 from workbench.session import SessionDirectory
+from workbench.version import __version__
 
 
 class HandsOut(ABC):

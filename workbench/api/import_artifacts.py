@@ -69,7 +69,6 @@ def _write(directory: SessionDirectory, request: ProfileRequest, imported: Impor
             _hashes(imported.profile),
             {
                 "format_version": FORMAT_VERSION,
-                "state": IMPORTED,
                 "request": request.to_dict(),
                 "engine": IMPORTED,
                 "imported_from": [{"kind": artifact.kind, "path": str(artifact.path)} for artifact in artifacts],
