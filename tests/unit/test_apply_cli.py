@@ -5,16 +5,15 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 import workbench
+from tests.unit.command_line import Answer
 from workbench.cli.apply_table import apply_table
-from workbench.cli.main import main
 from workbench.errors import InputError, SessionError
 from workbench.kernel import WorkerProcess
 from workbench.records.comparison import BASELINE, FASTER, RECORD, SLOWER, UNCHANGED, Comparison, Difference, KernelComparison, Timing, Verification
@@ -83,30 +82,6 @@ RERUN = Rerun(
     gain="1.82x as fast",
     same_conditions=True,
 )
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a call of the command line gave."""
-
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
-    """Runs the command line in this process, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> Answer:
-        try:
-            code = main(arguments)
-        except SystemExit as exit_:  # argparse's way
-            code = int(exit_.code or 0)
-        return Answer(code, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture
