@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -215,8 +215,3 @@ def _shape_words(found: Shape | None, wanted: Shape | None, fit: float) -> str:
     if found == wanted:
         return f"the same output shape {found}"
     return f"output shape {found} is {wanted} in another layout" if fit >= 0.9 else f"output shape {found} has as many elements as {wanted}"
-
-
-def rows_in_order(rows: Sequence[NodeRow], order: Mapping[str, int]) -> list[NodeRow]:
-    """The rows with their places in execution order, as the graph has them."""
-    return [NodeRow(row.node, row.function, row.shape, row.time_us, order.get(row.node)) for row in rows]
