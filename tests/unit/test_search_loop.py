@@ -24,8 +24,10 @@ from workbench.records.trial import (
     UNMEASURED,
     WRONG_RESULT,
     MeasureOptions,
+    Trial,
 )
-from workbench.records.tuning import FAILED, FASTER, FINISHED, NOT_FASTER, DryRun
+from workbench.records.tuning import FAILED, FASTER, FINISHED, NOT_FASTER, DryRun, TaskProgress
+from workbench.store.trials import TrialTable
 from workbench.tuning_database import read_database
 
 # trials
@@ -452,6 +454,22 @@ def test_a_store_that_fails_in_the_middle_does_not_hang_the_producer(rig: Rig, m
     rig.bench.on_measure = lock
     with pytest.raises(InputError, match="damaged"):
         Running(rig, "conv2d", per_task=500).wait()
+
+
+def test_a_trial_that_could_not_be_stored_is_not_counted_by_the_writes_that_still_fit(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    add = TrialTable.add
+
+    def full(table: TrialTable, trial: Trial, trace: str, progress: TaskProgress) -> int:
+        if trial.number == 3:
+            raise EnvironmentFault("The disk is full.")
+        return add(table, trial, trace, progress)
+
+    monkeypatch.setattr(TrialTable, "add", full)
+    rig.bench.times |= {"conv2d/1": 40.0, "conv2d/3": 10.0}
+    with pytest.raises(EnvironmentFault, match="disk is full"):
+        rig.search("conv2d", per_task=500)
+    stored = rig.stored("conv2d")
+    assert (stored.trials, stored.best, stored.best_us) == (3, 1, 40.0) == (len(rig.trials("conv2d")), 1, 40.0)
 
 
 def test_another_search_follows_one_that_failed(rig: Rig) -> None:

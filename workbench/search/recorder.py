@@ -53,10 +53,11 @@ class Recorder:
         self._is_complete = _lines(records / RECORD_FILE) >= self._store.trials.count_recordable()
 
     def record(self, run: TaskRun, candidate: Candidate, built: Artifact | Failed, outcome: Measured | Failed | None) -> Trial:
-        """Store a candidate as the next trial of its task."""
+        """Store a candidate as the next trial of its task; one that could not be stored is not counted either."""
         trial = run.make_trial(candidate, built, outcome, conditions=self._conditions, options=self._options)
-        run.take_note(trial)
-        self._store.trials.add(trial, candidate.trace, run.progress)
+        progress = run.progress_with(trial)
+        self._store.trials.add(trial, candidate.trace, progress)
+        run.take_note(trial, progress)
         self._append(run, trial, candidate.trace)
         return trial
 

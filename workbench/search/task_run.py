@@ -134,23 +134,26 @@ class TaskRun:
         )
         return same
 
-    def take_note(self, trial: Trial) -> None:
-        """Count a new trial."""
-        self._note(trial)
-        self.next_number = trial.number + 1
+    def progress_with(self, trial: Trial) -> TaskProgress:
+        """How far the task is once a new trial is stored; nothing is counted yet."""
         progress = replace(self.progress, trials=self.progress.trials + (trial.status != UNMEASURED))
         if progress.dry_run is not None and trial.origin != "baseline":
             progress = replace(progress, dry_run=_counted(progress.dry_run, trial))
         if trial.status not in {OK, UNMEASURED}:
             errors = {**progress.errors, trial.status: progress.errors.get(trial.status, 0) + 1}
             progress = replace(progress, errors=errors, first_errors={trial.status: trial.error, **progress.first_errors})
-        if trial.number in self.times:
-            time_us = self.times[trial.number]
-            if trial.number == self.baseline_number:
-                progress = replace(progress, baseline_us=time_us)
-            if progress.best_us is None or time_us < progress.best_us:
-                progress = replace(progress, best=trial.number, best_us=time_us)
+        if trial.time_us is not None:
+            if trial.origin == "baseline":
+                progress = replace(progress, baseline_us=trial.time_us)
+            if progress.best_us is None or trial.time_us < progress.best_us:
+                progress = replace(progress, best=trial.number, best_us=trial.time_us)
             progress = replace(progress, final=None)
+        return progress
+
+    def take_note(self, trial: Trial, progress: TaskProgress) -> None:
+        """Count a trial that is stored, and the progress that was stored with it."""
+        self._note(trial)
+        self.next_number = trial.number + 1
         self.progress = progress
 
     def make_trial(
