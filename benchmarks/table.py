@@ -76,19 +76,17 @@ Generated graphs of so many boxes that repeat nothing, and a transformer whose l
 screen or a GPU. Promised are 3,000 boxes within 1,000 ms, and 30 frames a second.
 """
 
+_UI_FRONT = """
+## The notebook's kernel while a search runs
+A kernel shows the app on profiled SqueezeNet and searches, while a client runs a trivial cell again and again, as a user would. The first five lines
+are of one run each.
+"""
+
 _UI_MONITOR = """
 ## The monitor of a search in the notebook
 {trials:,} trials in JupyterLab with Chromium, without a screen or a GPU. An update is from before the session is read, in the notebook's
 kernel, to the points being drawn, in the page. plotly.js goes to a page once.
 """
-
-
-_UI_MONITOR = """
-## The monitor of a search in the notebook
-{trials:,} trials in JupyterLab with Chromium, without a screen or a GPU. An update is from before the session is read, in the notebook's
-kernel, to the points being drawn, in the page. plotly.js goes to a page once.
-"""
-
 
 _Columns: TypeAlias = dict[str, Callable[[dict[str, Any]], str]]
 """The columns of a table by their titles: what each shows of a run."""
@@ -253,6 +251,25 @@ def _ui_monitor(values: dict[str, Any]) -> Iterable[str]:
     return _UI_MONITOR.format(trials=found["trials"]), _table(("what", "measured", "promised"), rows), _origin(values)
 
 
+def _ui_front(values: dict[str, Any]) -> Iterable[str]:
+    found = values["figures"]
+    rows = [
+        ("import the app (s)", f"{found['import_s']:.2f}", ""),
+        ("open a profiled session, import included (s)", f"{found['open_s']:.2f}", "< 2"),
+        ("from *Tune* to the first trial, worker ready (s)", f"{found['first_trial_s']:.2f}", "< 5"),
+        ("until the death of a killed worker is seen (s)", f"{found['death_seen_s']:.2f}", ""),
+        ("the handler of *Tune* itself (ms)", f"{1e3 * found['handler_s']:.1f}", "< 100"),
+        ("a trivial cell, nothing shown (ms): median, 99th percentile, largest", _quantiles(found["idle"]), ""),
+        (f"a trivial cell, searching (ms), {found['cells']:,} cells", _quantiles(found["searching"]), "< 100"),
+        ("messages to the page a second", f"{found['messages_per_s']:.1f}", ""),
+    ]
+    return _UI_FRONT, _table(("what", "measured", "promised"), rows), _origin(values)
+
+
+def _quantiles(values: dict[str, float]) -> str:
+    return ", ".join(f"{values[name]:.1f}" for name in ("median_ms", "p99_ms", "max_ms"))
+
+
 def _milliseconds(values: dict[str, float]) -> str:
     return _spread({name: value / 1e3 for name, value in values.items()})
 
@@ -289,6 +306,7 @@ _SEARCH: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "selective": _selective,
     "many_trials": _many_trials,
     "transfer": _transfer,
+    "ui_front": _ui_front,
     "ui_table": _ui_table,
     "ui_graph": _ui_graph,
     "ui_monitor": _ui_monitor,
