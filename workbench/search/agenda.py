@@ -18,6 +18,9 @@ from workbench.search.task_run import TaskRun
 
 STOPPED_BY_USER = "stopped by the user"
 
+_LEAST_ROUND = 4
+"""Fewer candidates are not worth the fitting of a cost model."""
+
 
 class Agenda:
     """What is still to be done; commands change it, and the loop asks it what comes next.
@@ -84,7 +87,7 @@ class Agenda:
         if self._request.dry_run is not None:
             return min(self._request.batch, self._request.dry_run - run.tried - own)
         limit = self._limit(run)
-        return min(self._request.batch, self._room(pending), self._request.batch if limit is None else limit - run.progress.trials - own)
+        return min(self._fair_share(pending), self._room(pending), self._request.batch if limit is None else limit - run.progress.trials - own)
 
     def why_over(self) -> str:
         """Why the whole search ends; empty while it goes on."""
@@ -218,6 +221,13 @@ class Agenda:
     def _limit(self, run: TaskRun) -> int | None:
         """Most trials of a task."""
         return self.budget.per_task if run.progress.budget_trials is None else run.progress.budget_trials
+
+    def _fair_share(self, pending: Sequence[Round]) -> int:
+        """Candidates of a round that leaves enough for the tasks of which no candidate was tried yet."""
+        untried = sum(run.is_open and not run.rivals for run in self.runs.values())
+        if not untried or self.budget.trials is None:
+            return self._request.batch
+        return min(self._request.batch, max(_LEAST_ROUND, self._room(pending) // untried))
 
     def _room(self, pending: Sequence[Round]) -> int:
         """Trials that the whole search may still begin."""
