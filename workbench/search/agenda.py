@@ -222,9 +222,14 @@ class Agenda:
         """Most trials of a task."""
         return self.budget.per_task if run.progress.budget_trials is None else run.progress.budget_trials
 
+    @staticmethod
+    def _is_untried(run: TaskRun, pending: Sequence[Round]) -> bool:
+        """True if no candidate of a task was tried, nor is going to be."""
+        return run.is_open and not run.rivals and not any(round_.run is run and not round_.is_first for round_ in pending)
+
     def _fair_share(self, pending: Sequence[Round]) -> int:
         """Candidates of a round that leaves enough for the tasks of which no candidate was tried yet."""
-        untried = sum(run.is_open and not run.rivals for run in self.runs.values())
+        untried = sum(self._is_untried(run, pending) for run in self.runs.values())
         if not untried or self.budget.trials is None:
             return self._request.batch
         return min(self._request.batch, max(_LEAST_ROUND, self._room(pending) // untried))
