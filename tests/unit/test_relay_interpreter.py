@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import subprocess
 import struct
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
