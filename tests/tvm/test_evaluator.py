@@ -21,10 +21,12 @@ import pytest
 import tvm
 from tvm import te, topi
 
+from workbench.engines import timing
+from workbench.engines.arrays import difference, poisoned, telling, worst
+from workbench.engines.reference import KernelFacts, Reference
 from workbench.engines.relax.build import with_default_schedules
 from workbench.engines.relax.search import build_job, measure_job
-from workbench.engines.relax.search.arrays import difference, poisoned, telling, worst
-from workbench.engines.relax.search.evaluator import KernelFacts, RelaxEvaluator
+from workbench.engines.relax.search.evaluator import RelaxEvaluator
 from workbench.engines.relax.targets import resolve_target, to_tvm
 from workbench.engines.search_protocol import Artifact, Candidate, Failed, Measured
 from workbench.errors import Interrupted
@@ -659,9 +661,9 @@ class Clock:
 
 def times(clock: Clock, *, best_us: float | None = None, first_us: float = 900.0, **options: Any) -> tuple[list[float], int]:
     """What is measured after a first run that took `first_us`; that of a quick kernel tells nothing."""
-    reference = measure_job._Reference("", [], {}, {}, {}, 1, 0.0)  # noqa: SLF001 - the policy of measuring, without its noise
     asked = MeasureOptions(**options)
-    return measure_job._times(clock, reference, tvm.cpu(), options=asked, best_us=best_us, first_us=first_us)  # noqa: SLF001 - see above
+    runner = measure_job._Runner(clock, [], tvm.cpu(), asked.cache_flush)  # noqa: SLF001 - the policy of measuring, without its noise
+    return timing.times(runner, options=asked, best_us=best_us, first_us=first_us)
 
 
 def test_a_steady_kernel_gets_few_times_and_a_hopeless_one_a_single_one() -> None:
@@ -777,10 +779,10 @@ def test_the_limit_grows_with_the_time_of_the_untuned_kernel(make_lab: Callable[
 @pytest.mark.parametrize(("options", "runs"), [({"number": 3}, 3), ({"cache_flush": True}, 1)])
 def test_slow_kernels_are_compared_as_the_options_say(monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], runs: int) -> None:
     clock = Clock(lambda number: 60_000.0)
-    reference = measure_job._Reference("", [], {}, {}, {}, 1, 0.0)  # noqa: SLF001 - what is known of a kernel
-    monkeypatch.setattr(measure_job, "_references", {"kernel": reference})
+    kept = measure_job._Kept("", [], Reference({}, {}, {}, 1, 0.0))  # noqa: SLF001 - what is known of a kernel
+    monkeypatch.setattr(measure_job, "_references", {"kernel": kept})
     monkeypatch.setattr(measure_job, "_load", lambda path: clock)
-    monkeypatch.setattr(measure_job, "_timed", lambda *arguments: 90_000.0)
+    monkeypatch.setattr(measure_job._Runner, "once", lambda self: 90_000.0)  # noqa: SLF001 - see above
     values = {"kernel": "kernel", "paths": ["a"], "options": MeasureOptions(**options).to_dict(), "device_kind": "cpu", "device": 0, "rounds": 5}
     probe = measure_job.serve(Message({**values, "do": "probe"})).values
     clock.asked.clear()

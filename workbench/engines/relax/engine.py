@@ -15,6 +15,7 @@ import tvm_ffi
 
 from workbench.engines.apply_protocol import Application
 from workbench.engines.protocol import Progress
+from workbench.engines.reference import KernelFacts
 from workbench.engines.relax import program_files
 from workbench.engines.relax.applying.application import RelaxApplication
 from workbench.engines.relax.build import build
@@ -26,7 +27,7 @@ from workbench.engines.relax.lowering import Lowered, lower
 from workbench.engines.relax.peaks import measure_peaks, peaks_key
 from workbench.engines.relax.profiler import Profiler
 from workbench.engines.relax.program import Program
-from workbench.engines.relax.search.evaluator import KernelFacts, RelaxEvaluator
+from workbench.engines.relax.search.evaluator import RelaxEvaluator
 from workbench.engines.relax.search.processes import new_nursery
 from workbench.engines.relax.search.task_search import RelaxTaskSearch
 from workbench.engines.relax.search_spaces import SearchSpace, make_space, user_space

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.analysis.tolerance import EXACT, Tolerance, tolerance
-from workbench.engines.relax.search.arrays import Array, difference
+from workbench.engines.arrays import Array, difference
 from workbench.records.comparison import Difference
 
 UNTUNED = "untuned"

@@ -13,6 +13,7 @@ from tvm import relax
 
 from workbench.analysis.tolerance import tolerance
 from workbench.engines.apply_protocol import OutputsCompared, Round
+from workbench.engines.arrays import Array, poisoned
 from workbench.engines.relax.applying.announcing import announce
 from workbench.engines.relax.applying.differences import UNTUNED, model_tolerance, tensor_difference, why_it_says_nothing
 from workbench.engines.relax.hook_cost import HookCost, measure_hook_cost
@@ -20,7 +21,6 @@ from workbench.engines.relax.inputs import on_device
 from workbench.engines.relax.instrument import AfterCall, ignore_call, run_instrumented, skip_nothing, tensors_in
 from workbench.engines.relax.kernels import longest_reduction, tensors_of
 from workbench.engines.relax.lowering import Lowered
-from workbench.engines.relax.search.arrays import Array, poisoned
 from workbench.records.comparison import Difference
 
 _FLOATS = ("float", "bfloat")

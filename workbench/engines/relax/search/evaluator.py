@@ -9,12 +9,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import psutil
 
+from workbench.engines.reference import KernelFacts
 from workbench.engines.relax.search.processes import BUILD_ENTRY, MEASURE_ENTRY, new_nursery
 from workbench.engines.search_protocol import Artifact, Candidate, Failed, Measured
 from workbench.errors import EnvironmentFault, Interrupted
@@ -34,21 +34,6 @@ _STOPPED = "The measurement was stopped."
 _LOST = ("cuda_error_device", "no cuda-capable device", "device-side assert", "cuda_error_ecc", "gpu is lost", "unspecified launch failure")
 
 _Answer = tuple[int, Message | JobError | ProcessDied | JobTimeout, float]
-
-
-@dataclass(frozen=True)
-class KernelFacts:
-    """What measuring needs to know of a kernel.
-
-    Attributes:
-        tensors: Shape and dtype of each argument.
-        results: How many of the last ones it writes.
-        reduction: Terms of its longest sum.
-    """
-
-    tensors: tuple[tuple[tuple[int, ...], str], ...]
-    results: int
-    reduction: int
 
 
 class RelaxEvaluator:
