@@ -94,7 +94,8 @@ def changed(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], prog
 
 
 def _kept(held: Held) -> Kept:
-    return held.tasks[_KEPT]
+    kept: Kept = held.tasks[_KEPT]
+    return kept
 
 
 def _library(kept: Kept, path: str) -> Any:

@@ -24,7 +24,7 @@ _LAYOUT_KNOBS = {
     "depthwise_conv2d_NCHWc.x86": (5, {"tile_ic": 0, "tile_oc": 1}),
     "dense_pack.x86": (3, {"tile_x": 1}),
 }
-"""By template: rank of a packed tensor, and for each knob that is the packing of a tensor the place of that tensor. The model's layout has decided those."""
+"""What the layout of the model has decided, by template: rank of a packed tensor, and for each knob that packs a tensor the place of that tensor."""
 
 _PATIENCE = 64
 
@@ -72,7 +72,7 @@ def begin(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progre
         _keep_layout(task.config_space, name, values)
         search.tunings.append(Tuning(task, _tuner(arguments["tuner"], task)))
     if not search.tunings:
-        raise Refusal(MODEL, "AutoTVM has no template for the kernel %s." % kernel.name, "Use the space auto-scheduler.")
+        raise Refusal(MODEL, f"AutoTVM has no template for the kernel {kernel.name}.", "Use the space auto-scheduler.")
     held.tasks[arguments["search"]] = search
     workloads = [json.loads(_line(tuning, tuning.task.config_space.get(_first(tuning))))["input"] for tuning in search.tunings]
     return {"space_size": sum(len(tuning.task.config_space) for tuning in search.tunings), "workload": json.dumps(workloads), "note": ""}
@@ -117,7 +117,7 @@ def learn(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progre
             tuning.tuner.update(inputs, results)
 
 
-class Chosen(autotvm.task.DispatchContext):
+class Chosen(autotvm.task.DispatchContext):  # type: ignore[misc] # TVM has no types
     """Gives one workload its configuration, and all others what TVM falls back on.
 
     Args:
