@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.engines import search_protocol
+from workbench.engines.relax.records import MetaScheduleRecords
 from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed, Measured, TaskSearch
 from workbench.records.command import Command
 from workbench.records.conditions import Differences, unknown_differences
@@ -30,7 +31,14 @@ from workbench.tuning_database import TuningRecord
 
 HANG_S = 20.0
 BASELINE_US = 100.0
-TARGET = {"kind": "llvm", "mcpu": "znver5", "num-cores": 2, "keys": ["cpu"], "tag": ""}
+TARGET: dict[str, Any] = {"kind": "llvm", "mcpu": "znver5", "num-cores": 2, "keys": ["cpu"], "tag": ""}
+
+
+def open_records(folder: Path) -> MetaScheduleRecords:
+    """The records of a search on the target."""
+    return MetaScheduleRecords(folder, TARGET)
+
+
 RIGHT = Check(max_abs=1e-6, max_rel=1e-6, mismatches=0, elements=64, abs_tolerance=1e-4, rel_tolerance=1e-4)
 WRONG = Check(max_abs=2.0, max_rel=1.0, mismatches=3, elements=64, abs_tolerance=1e-4, rel_tolerance=1e-4)
 BASELINE_SUFFIX = "untuned"
@@ -310,7 +318,7 @@ class Rig:
             store.take_command(["tune"])
             evaluator: Evaluator = FakeEvaluator(self.bench, self.scratch, exclusive=self.exclusive)
             records = self.directory.path / "records"
-            recorder = Recorder(self.directory.store, records, TARGET, conditions=self.conditions, options=MeasureOptions())
+            recorder = Recorder(self.directory.store, records, open_records, conditions=self.conditions, options=MeasureOptions())
             try:
                 result = Search(
                     request,

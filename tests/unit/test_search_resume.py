@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.search_fakes import RIGHT, TARGET, WRONG, FakeTaskSearch, Rig, trace_of
+from tests.unit.search_fakes import RIGHT, WRONG, FakeTaskSearch, Rig, open_records, trace_of
 from workbench.api.winner import winner
 from workbench.engines.search_protocol import Artifact, Candidate, Experience, Failed, Measured
 from workbench.errors import Interrupted, SelectionError, SessionError
@@ -240,7 +240,7 @@ def test_a_trial_is_recorded_once_though_its_task_is_taken_up_twice(rig: Rig) ->
         known = [Experience(trial, trace) for trial, trace in store.trials.with_traces(task.task)]
     run = TaskRun(task, rig.stored("conv2d"), search=FakeTaskSearch(rig.bench, "conv2d"))
     run.restore(known, rig.conditions)
-    recorder = Recorder(rig.directory.store, folder, TARGET, conditions=rig.conditions, options=MeasureOptions())
+    recorder = Recorder(rig.directory.store, folder, open_records, conditions=rig.conditions, options=MeasureOptions())
     recorder.catch_up(run, known[:3])
     new = recorder.record(
         run, Candidate(trace_of(9), "conv2d/9", "search", b""), Artifact(rig.scratch / "9.so", 0.1), Measured((5.0,), 1, RIGHT, 0.1)
@@ -262,7 +262,7 @@ def test_trials_without_times_are_never_recorded(rig: Rig) -> None:
 def test_records_that_are_complete_are_not_read(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.search("conv2d", per_task=5)
     read: list[Path] = []
-    monkeypatch.setattr("workbench.search.recorder.read_database", read.append)
+    monkeypatch.setattr("workbench.engines.relax.records.read_database", read.append)
     rig.search("conv2d", per_task=8, resume=True)
     assert read == []
     assert len(records(rig)) == 7

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.search_fakes import HANG_S, TARGET, Bench, FakeEvaluator, FakeTaskSearch, look_for_commands_always, trace_of
+from tests.unit.search_fakes import HANG_S, TARGET, Bench, FakeEvaluator, FakeTaskSearch, look_for_commands_always, open_records, trace_of
 from workbench.engines.protocol import Engine
+from workbench.engines.relax.records import MetaScheduleRecords
 from workbench.errors import EnvironmentFault, InputError, Interrupted, ModelError, SessionError
 from workbench.records.selection import SelectedTask
 from workbench.records.target import TargetSpec
@@ -43,6 +44,9 @@ class FakeEngine:
     def evaluator(self, options: MeasureOptions, *, scratch: Path, builders: int | None, seed: int) -> FakeEvaluator:
         self.scratch.append(scratch)
         return FakeEvaluator(self.bench, scratch, unmeasurable=self.unmeasurable)
+
+    def records(self, folder: Path) -> MetaScheduleRecords:
+        return open_records(folder)
 
     def search_task(self, name: str, *, space: str, seed: int, schedule: Any, device: int, trust: bool) -> FakeTaskSearch:
         self.seeds.append(seed)

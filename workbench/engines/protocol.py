@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from workbench.engines.apply_protocol import Application
+from workbench.engines.record_protocol import TrialRecords
 from workbench.engines.search_protocol import Evaluator, TaskSearch
 from workbench.engines.view_protocol import Viewer
 from workbench.records.graph import ModelGraph
@@ -100,6 +101,14 @@ class Engine(Protocol):
             scratch: An empty directory of its own.
             builders: Processes that build; None takes one for each physical core.
             seed: Seed of the random inputs.
+        """
+        ...
+
+    def records(self, folder: Path) -> TrialRecords:
+        """The records of trials for the model's target in a folder, which is made if it is missing.
+
+        Raises:
+            InputError: The files there cannot be used.
         """
         ...
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from workbench.escaping import file_stem
 from workbench.importing.artifacts import AUTO_SCHEDULER_LOG, AUTO_SCHEDULER_TASKS, AUTOTVM_LOG, Artifact
-from workbench.legacy.auto_scheduler.log import AutoSchedulerRecord, parse_auto_scheduler_log
+from workbench.legacy.auto_scheduler.log import parse_auto_scheduler_log
 from workbench.legacy.auto_scheduler.task_list import AutoSchedulerTask, parse_auto_scheduler_tasks
-from workbench.legacy.autotvm_log import AutoTvmRecord, parse_autotvm_log
+from workbench.legacy.autotvm_log import parse_autotvm_log
 from workbench.legacy.lines import BadLine
 from workbench.legacy.measured import OldResult
 from workbench.matching.layouts import likeness
@@ -58,14 +58,14 @@ def read_logs(artifacts: Sequence[Artifact], program: Sequence[Structure]) -> tu
             log = parse_auto_scheduler_log(artifact.text)
             bad += [(artifact.path.name, line) for line in log.bad]
             for record in log.entries:
-                entries.setdefault((record.workload_key, record.target), []).append((record.result, _steps(record)))
+                entries.setdefault((record.workload_key, record.target), []).append((record.result, record.decisions))
         elif artifact.kind == AUTOTVM_LOG:
             tvm_log = parse_autotvm_log(artifact.text)
             bad += [(artifact.path.name, line) for line in tvm_log.bad]
             for entry in tvm_log.entries:
                 key = f"{entry.task} {entry.arguments}"
                 arguments[key] = (entry.task, _tensors(entry.arguments))
-                entries.setdefault((key, entry.target), []).append((entry.result, _knobs(entry)))
+                entries.setdefault((key, entry.target), []).append((entry.result, entry.decisions))
     tasks_found = []
     for (key, target), results in entries.items():
         described_task = described.get(json.dumps(json.loads(key))) if key.startswith("[") else None
@@ -137,19 +137,6 @@ def _trials(key: str, results: Sequence[tuple[OldResult, tuple[str, ...]]]) -> t
             best_us = trial.time_us if best_us is None else min(best_us, trial.time_us)
         trials.append(replace(trial, best_us=best_us))
     return tuple(trials)
-
-
-def _steps(record: AutoSchedulerRecord) -> tuple[str, ...]:
-    """The steps as short texts, e.g. ``split 3.0 4 8``."""
-    return tuple(f"{type(step).__name__.lower()} {' '.join(map(_short, vars(step).values()))}" for step in record.steps)
-
-
-def _short(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _knobs(record: AutoTvmRecord) -> tuple[str, ...]:
-    return tuple(f"{knob.name} {knob.value}" for knob in record.knobs)
 
 
 def _tensors(arguments: str) -> tuple[Shape, ...]:

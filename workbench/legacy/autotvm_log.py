@@ -47,6 +47,11 @@ class AutoTvmRecord:
     knobs: tuple[Knob, ...]
     result: OldResult
 
+    @property
+    def decisions(self) -> tuple[str, ...]:
+        """The knobs as short texts, e.g. ``tile_ow [-1,7]``."""
+        return tuple(f"{knob.name} {knob.value}" for knob in self.knobs)
+
 
 @dataclass(frozen=True)
 class AutoTvmTask:

@@ -102,6 +102,19 @@ def disk_errors(folder: Path) -> Iterator[None]:
         ) from error
 
 
+def append(descriptor: int, data: bytes) -> None:
+    """Write all of it or nothing."""
+    start = os.lseek(descriptor, 0, os.SEEK_END)
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[os.write(descriptor, view) :]
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, start)
+        raise
+
+
 def finish_interrupted(folder: Path) -> None:
     """Finish, or undo, a replacement that a crash cut short."""
     if _is_interrupted(folder):

@@ -12,7 +12,7 @@ from typing import Any, Self
 from workbench.errors import InputError
 from workbench.tuning_database.checks import check_record, check_workload
 from workbench.tuning_database.content import Workload
-from workbench.tuning_database.folder import RECORD_FILE, WORKLOAD_FILE, disk_errors, locked, open_file, shown
+from workbench.tuning_database.folder import RECORD_FILE, WORKLOAD_FILE, append, disk_errors, locked, open_file, shown
 from workbench.tuning_database.json_text import FormatError, canonical, parse
 from workbench.tuning_database.reading import MOST_RECORD_BYTES, MOST_WORKLOAD_BYTES
 from workbench.tuning_database.repair import record_line, repair_locked
@@ -91,10 +91,10 @@ class DatabaseWriter:
             raise InputError(f"A record cannot be kept in the database: {reason}.", _REMEDY)
         with disk_errors(self._folder):
             if workload_line:
-                _append(self._workloads, workload_line)
+                append(self._workloads, workload_line)
                 self._numbers[digest] = number
                 os.fsync(self._workloads)  # a record without its workload would be lost
-            _append(self._records, line)
+            append(self._records, line)
 
     def close(self) -> None:
         """Bring everything to the disk and let others write; may be called twice."""
@@ -116,16 +116,3 @@ def _appender(stack: contextlib.ExitStack, path: Path) -> int:
         raise InputError(f"{shown(path)} was removed.", "Try again.") from error
     stack.callback(os.close, descriptor)
     return descriptor
-
-
-def _append(descriptor: int, data: bytes) -> None:
-    """Write all of it or nothing."""
-    start = os.lseek(descriptor, 0, os.SEEK_END)
-    view = memoryview(data)
-    try:
-        while view:
-            view = view[os.write(descriptor, view) :]
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.ftruncate(descriptor, start)
-        raise

@@ -83,7 +83,7 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
         stack.callback(evaluator.close)
         if evaluator.unmeasurable and request.dry_run is None:
             raise EnvironmentFault(f"Nothing can be measured: {evaluator.unmeasurable}.", "Use --dry-run N, or a machine that has the device.")
-        recorder = Recorder(directory.store, directory.records, target.options, conditions=conditions.digest, options=request.measure)
+        recorder = Recorder(directory.store, directory.records, engine.records, conditions=conditions.digest, options=request.measure)
         stack.callback(recorder.close)
         search = Search(
             request,

@@ -15,6 +15,7 @@ import tvm_ffi
 
 from workbench.engines.apply_protocol import Application
 from workbench.engines.protocol import Progress
+from workbench.engines.record_protocol import TrialRecords
 from workbench.engines.reference import KernelFacts
 from workbench.engines.relax import program_files
 from workbench.engines.relax.applying.application import RelaxApplication
@@ -27,6 +28,7 @@ from workbench.engines.relax.lowering import Lowered, lower
 from workbench.engines.relax.peaks import measure_peaks, peaks_key
 from workbench.engines.relax.profiler import Profiler
 from workbench.engines.relax.program import Program
+from workbench.engines.relax.records import MetaScheduleRecords
 from workbench.engines.relax.search.evaluator import RelaxEvaluator
 from workbench.engines.relax.search.processes import new_nursery
 from workbench.engines.relax.search.task_search import RelaxTaskSearch
@@ -181,6 +183,10 @@ class RelaxEngine:
             host=resolve_target("cpu", threads=cores),
             nursery=nursery,
         )
+
+    def records(self, folder: Path) -> TrialRecords:
+        """The records of trials, as a MetaSchedule database."""
+        return MetaScheduleRecords(folder, self._ready()[1].options)
 
     def warm(self) -> None:
         """Have the processes that build, measure and make views load TVM meanwhile."""

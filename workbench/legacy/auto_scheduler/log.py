@@ -40,6 +40,11 @@ class AutoSchedulerRecord:
     result: OldResult
     version: str
 
+    @property
+    def decisions(self) -> tuple[str, ...]:
+        """The steps as short texts, e.g. ``split 3 0 64 4,8``."""
+        return tuple(f"{type(step).__name__.lower()} {' '.join(map(_short, vars(step).values()))}" for step in self.steps)
+
 
 def parse_auto_scheduler_log(content: str) -> Parsed[AutoSchedulerRecord]:
     """Read a log; damaged lines are set aside."""
@@ -66,6 +71,10 @@ def _record(line: int, value: Any) -> AutoSchedulerRecord:
         result=parse_result(member(value, "r", "the line")),
         version=version,
     )
+
+
+def _short(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _workload(key: str) -> tuple[str, str]:

@@ -9,11 +9,29 @@ import tvm
 from tvm import autotvm, relay
 from tvm.relay.backend import graph_executor_codegen
 
+from .failing import INPUT, Refusal
+from .held import Held
+from .wire import Blob
+
 _HOOK = "auto_scheduler.relay_integration.auto_schedule_topi_compute"
 _AUTO_SCHEDULED = "relay.backend.use_auto_scheduler"
 
 Schedule = Callable[[Any], Any]
 """Makes the `te.Schedule` of a kernel from its output tensors; None leaves it to TVM."""
+
+
+def find_kernel(held: Held, name: str) -> Any:
+    """A kernel of the lowered model; raises Refusal if there is none of that name."""
+    kernel = held.ready().kernels.get(name)
+    if kernel is None:
+        raise Refusal(INPUT, f"The lowered model has no kernel {name}.", "See: workbench tasks.")
+    return kernel
+
+
+def text(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progress: Any) -> str:
+    """The function of a ``kernel`` as JSON."""
+    del blobs, progress
+    return to_text(find_kernel(held, arguments["kernel"]).function)
 
 
 def from_text(text: str) -> Any:
@@ -81,3 +99,6 @@ def _entry(names: list[str]) -> str:
     """The kernel's own symbol: the longest one, where a device has parts of it under names of their own."""
     fused = [name for name in names if "fused" in name] or names
     return min(fused, key=len)
+
+
+CALLS = {"text": text}

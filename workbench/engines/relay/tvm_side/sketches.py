@@ -15,7 +15,7 @@ from tvm.auto_scheduler.workload_registry import register_workload_tensors
 
 from .failing import INPUT, MODEL, Refusal
 from .held import Held
-from .kernel_code import lower
+from .kernel_code import find_kernel, lower
 from .wire import Blob
 
 _PARAMETERS = {"evolutionary_search_population": 128, "evolutionary_search_num_iters": 3, "sample_init_min_population": 32}
@@ -182,14 +182,6 @@ def seed_round(seed: int, number: int) -> None:
     number = (seed * 1_000_003 + number) % 2**32
     np.random.seed(number)  # noqa: NPY002 - TVM's cost models draw from this one
     random.seed(number)
-
-
-def find_kernel(held: Held, name: str) -> Any:
-    """A kernel of the lowered model; raises Refusal if there is none of that name."""
-    kernel = held.ready().kernels.get(name)
-    if kernel is None:
-        raise Refusal(INPUT, f"The lowered model has no kernel {name}.", "See: workbench tasks.")
-    return kernel
 
 
 def _search(held: Held, key: str) -> Sketching:

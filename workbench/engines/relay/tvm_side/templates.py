@@ -12,8 +12,8 @@ from tvm.autotvm.record import decode, encode
 
 from .failing import ENVIRONMENT, INPUT, MODEL, Refusal
 from .held import Held
-from .kernel_code import traced_templates
-from .sketches import find_kernel, seed_round, without_xgboost
+from .kernel_code import find_kernel, traced_templates
+from .sketches import seed_round, without_xgboost
 from .wire import Blob
 
 _PLAN = 16

@@ -1,0 +1,172 @@
+"""The search of one kernel by auto_scheduler or AutoTVM, which run in the old Python and here are asked and told."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from workbench.engines.relay.interpreter import ChildCrashed, ChildTimeout, Reply
+from workbench.engines.relay.traces import decisions, fingerprint
+from workbench.engines.search_protocol import Candidate, Experience, Outcome
+from workbench.errors import InputError, InternalError
+from workbench.escaping import plain
+from workbench.records.trial import DEVICE_LOST, UNMEASURED
+from workbench.tuning_database import TuningRecord
+
+AUTO_SCHEDULER = "auto-scheduler"
+_AUTOTVM = "autotvm-"
+SPACES = (AUTO_SCHEDULER, *(f"{_AUTOTVM}{tuner}" for tuner in ("xgb", "ga", "random", "gridsearch")))
+"""Names of the search spaces; the first one is the default."""
+
+_PATIENCE_S = 900.0
+_SAY_NOTHING = (UNMEASURED, DEVICE_LOST)
+_numbers = itertools.count()
+
+
+class Home(Protocol):
+    """The process of the old Python that holds the lowered model; a new one, after the death of the last, has loaded it again."""
+
+    @property
+    def starts(self) -> int:
+        """How many processes there were so far; what a search keeps in one is lost with it."""
+        ...
+
+    def call(self, name: str, arguments: Mapping[str, Any], *, timeout_s: float | None = None) -> Reply:
+        """As `Interpreter.call`."""
+        ...
+
+
+class RelayTaskSearch:
+    """Implements `workbench.engines.search_protocol.TaskSearch`.
+
+    Args:
+        home: Holds the lowered model.
+        kernel: Name of the kernel.
+        space: One of `SPACES`.
+        seed: Seed of everything random.
+
+    Attributes:
+        note: What to know of this search, such as that no cost model guides it; empty for nothing.
+
+    Raises:
+        InputError: There is no such space, or the kernel cannot be searched in it.
+    """
+
+    def __init__(self, home: Home, kernel: str, *, space: str, seed: int) -> None:
+        if space not in SPACES:
+            raise InputError(f"This engine has no search space {plain(space, 60)}.", f"There are: {', '.join(SPACES)}.")
+        self._home = home
+        self._kernel = kernel
+        self._module = "sketches" if space == AUTO_SCHEDULER else "templates"
+        self._begun = {"kernel": kernel, "search": f"search {next(_numbers)}", "seed": seed, "tuner": space.removeprefix(_AUTOTVM)}
+        self._starts = -1
+        self._told: list[dict[str, Any]] = []
+        self._proposed: dict[str, str] = {}
+        described = self._begin()
+        self.space_size: int | None = int(described["space_size"])
+        self.workload = (str(described["workload"]), "")
+        self.arguments: list[object] = []
+        self.note = str(described["note"])
+        self._function = str(self._call("kernel_code.text", {"kernel": kernel}).value)
+
+    @property
+    def rejected(self) -> int:
+        """None is found out about before it is built."""
+        return 0
+
+    def baseline(self) -> Candidate:
+        """The untuned kernel: what a build without records makes."""
+        return Candidate(trace="", fingerprint="untuned", origin="baseline", program=self._program(""))
+
+    def propose(self, count: int) -> tuple[Candidate, ...]:
+        """Candidates of the policy or tuner."""
+        started = time.perf_counter()
+        lines = self._ask("propose", {"count": count})
+        seconds = (time.perf_counter() - started) / max(len(lines), 1)
+        candidates = [self._candidate(str(line), search_s=seconds) for line in lines]
+        self._proposed.update({candidate.fingerprint: candidate.trace for candidate in candidates})
+        return tuple(candidates)
+
+    def learn(self, outcomes: Sequence[Outcome]) -> None:
+        """Tell the policy or tuner what became of candidates."""
+        known = [(self._proposed.pop(outcome.fingerprint, ""), outcome.time_us) for outcome in outcomes]
+        self._tell([_told(trace, time_us, counts=True) for trace, time_us in known if trace])
+
+    def restore(self, known: Sequence[Experience]) -> None:
+        """Tell it of earlier trials; those in another space, and those whose schedules cannot be read any more, tell it nothing."""
+        told = [
+            _told(item.trace, item.trial.time_us, counts=item.trial.status not in _SAY_NOTHING)
+            for item in known
+            if item.trace and _is_readable(item.trace)
+        ]
+        self._tell(told)
+
+    def transfer(self, records: Sequence[TuningRecord]) -> Sequence[TuningRecord]:
+        """Records of MetaSchedule's are of no use to older TVM."""
+        del records
+        return ()
+
+    def rebuild(self, trace: str) -> Candidate:
+        """The candidate of a recorded trace; whether it is this kernel's is found out about when it is built."""
+        return self._candidate(trace, search_s=0.0) if trace else self.baseline()
+
+    def _candidate(self, trace: str, *, search_s: float) -> Candidate:
+        return Candidate(
+            trace=trace,
+            fingerprint=fingerprint(trace),
+            origin="search",
+            program=self._program(trace),
+            decisions=decisions(trace),
+            search_s=search_s,
+        )
+
+    def _program(self, trace: str) -> bytes:
+        return json.dumps({"function": self._function, "trace": trace}).encode()
+
+    def _tell(self, outcomes: list[dict[str, Any]]) -> None:
+        if outcomes:
+            self._ask("learn", {"outcomes": outcomes})
+            self._told.extend(outcomes)
+
+    def _ask(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Ask the search itself; one that was lost with its process is begun anew, and told all that it knew."""
+        if self._starts != self._home.starts:
+            self._begin()
+            if self._told:
+                self._call(f"{self._module}.learn", {"search": self._begun["search"], "outcomes": self._told})
+        return self._call(f"{self._module}.{name}", {"search": self._begun["search"], **arguments}).value
+
+    def _begin(self) -> dict[str, Any]:
+        described: dict[str, Any] = self._call(f"{self._module}.begin", self._begun).value
+        self._starts = self._home.starts
+        return described
+
+    def _call(self, name: str, arguments: Mapping[str, Any]) -> Reply:
+        """Call the old Python; its death is this task's end, and no other's.
+
+        Raises:
+            InternalError: It died or did not answer.
+        """
+        try:
+            return self._home.call(name, arguments, timeout_s=_PATIENCE_S)
+        except ChildTimeout as error:
+            message = f"TVM found no valid schedule of {plain(self._kernel)} within {_PATIENCE_S / 60:g} minutes."
+            raise InternalError(message, "Leave the task out, or search it in another space.") from error
+        except ChildCrashed as error:
+            told = f"TVM crashed while it searched {plain(self._kernel)}: {error.message} {error.last_words}".strip()
+            raise InternalError(told, "Leave the task out, or search it in another space.") from error
+
+
+def _told(trace: str, time_us: float | None, *, counts: bool) -> dict[str, Any]:
+    return {"trace": trace, "seconds": None if time_us is None else time_us / 1e6, "counts": counts}
+
+
+def _is_readable(trace: str) -> bool:
+    try:
+        fingerprint(trace)
+    except InputError:
+        return False
+    return True
