@@ -1,0 +1,68 @@
+"""What can be searched for each kernel: auto_scheduler's and AutoTVM's tasks of the very function that the model calls, and the sizes of their spaces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import auto_scheduler, autotvm
+
+from .held import Held, Kernel
+from .kernel_code import traced_templates
+from .sketches import compute_tensors
+from .targets import last_line
+from .wire import Blob
+
+_SEED = 0
+
+
+def extract(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progress: Any) -> list[dict[str, Any]]:
+    """For each kernel, in their order: its FLOP, its workload keys, the sizes of its spaces, and why it cannot be searched."""
+    del arguments, blobs
+    kernels = list(held.ready().kernels.values())
+    found: dict[str, dict[str, Any]] = {}
+    for place, kernel in enumerate(kernels):
+        progress("extract tasks", place / len(kernels))
+        if kernel.structural_hash not in found:
+            found[kernel.structural_hash] = _describe(kernel, held.target)
+    return [found[kernel.structural_hash] for kernel in kernels]
+
+
+def _describe(kernel: Kernel, target: Any) -> dict[str, Any]:
+    flop, sketches, reason, key = _auto_scheduler(kernel, target)
+    templates = _templates(kernel, target)
+    return {
+        "flop": flop,
+        "workload_key": key,
+        "spaces": {**({"auto-scheduler": sketches} if sketches else {}), **({"autotvm": sum(size for _, size in templates)} if templates else {})},
+        "templates": [name for name, _ in templates],
+        "untunable": "" if sketches or templates else reason,
+    }
+
+
+def _auto_scheduler(kernel: Kernel, target: Any) -> tuple[int | None, int, str, str]:
+    """FLOP, number of sketches, why there are none, and the workload key."""
+    try:
+        dag = auto_scheduler.ComputeDAG(compute_tensors(kernel.function, target))
+        key = auto_scheduler.workload_registry.register_workload_tensors(dag.workload_key(), list(dag.tensors))
+        task = auto_scheduler.SearchTask(compute_dag=dag, workload_key=key, target=target)
+        policy = auto_scheduler.SketchPolicy(task, auto_scheduler.RandomModel(), seed=_SEED, verbose=0)
+        sketches = len(policy.generate_sketches())
+    except Exception as error:
+        return None, 0, f"auto_scheduler cannot schedule it: {last_line(error)}", ""
+    flop = int(float(dag.flop_ct))
+    return (flop if flop > 0 else None), sketches, "", key
+
+
+def _templates(kernel: Kernel, target: Any) -> list[tuple[str, int]]:
+    """AutoTVM's tasks that TVM asks for while it lowers the kernel, and the sizes of their spaces."""
+    found = []
+    for name, values in traced_templates(kernel.function, target):
+        try:
+            size = len(autotvm.task.create(name, args=values, target=target).config_space)
+        except Exception:  # a template that does not take this shape
+            continue
+        found.append((name, size))
+    return found
+
+
+CALLS = {"extract": extract}
