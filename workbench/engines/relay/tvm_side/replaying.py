@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm import auto_scheduler, autotvm, te
+from tvm import auto_scheduler, te
 from tvm.auto_scheduler.measure_record import load_record_from_string
 from tvm.auto_scheduler.relay_integration import traverse_to_get_io_tensors
 from tvm.autotvm.record import decode
@@ -21,6 +21,8 @@ from tvm.relay.op.op import OpStrategy
 
 from .failing import INPUT, Refusal
 from .held import Kernel
+from .kernel_code import lower
+from .templates import Chosen
 
 AUTO_SCHEDULER, AUTOTVM = "auto_scheduler", "autotvm"
 
@@ -77,7 +79,7 @@ class Scheduled:
 
 def fingerprint(function: Any) -> str:
     """Structural hash of a lowered function, whatever it is called."""
-    for name in ("global_symbol", "hash"):
+    for name in ("global_symbol", "hash", "target"):
         function = function.without_attr(name)
     return format(tvm.ir.structural_hash(function) & (2**64 - 1), "016x")
 
@@ -112,15 +114,18 @@ def lowered(kernel: Kernel, target: Any, trace: str, *, expected: str = "") -> S
     recorded = read(trace)
     watch = _Watch(recorded)
     try:
-        function = _compiled(kernel, target, watch, by_auto_scheduler=recorded is not None and recorded.system == AUTO_SCHEDULER)
-    except Refusal:
-        raise
+        if recorded is not None and recorded.system == AUTOTVM:
+            with Chosen(recorded.workload, recorded.config) as chosen:
+                function = _lower(kernel, target, watch, by_auto_scheduler=False)
+            watch.taken = chosen.asked
+        else:
+            function = _lower(kernel, target, watch, by_auto_scheduler=recorded is not None)
     except Exception as error:  # a schedule from anywhere may make TVM raise anything
         if recorded is None:
             raise
         raise _unfit(f"does not fit the kernel: {_last_line(error)}") from error
     if recorded is not None and not watch.taken:
-        raise _unfit(f"is another kernel's: it is of {_shown(recorded.workload)}, and TVM asked for {_shown(watch.asked_for)}")
+        raise _unfit(f"is another kernel's: it is of {_shown(recorded.workload)}")
     found = Scheduled(kernel, recorded, function, watch.schedule, _in_order(watch.tensors), watch.dag)
     if expected and found.fingerprint != expected:
         raise _unfit("is not the one that was measured: its trace gives another kernel")
@@ -128,11 +133,11 @@ def lowered(kernel: Kernel, target: Any, trace: str, *, expected: str = "") -> S
 
 
 class _Watch:
-    """Sees what the TE compiler asks for while it lowers one kernel, gives it the recorded schedule, and keeps what it makes.
+    """Sees what TVM asks for while it lowers one kernel, gives it the recorded schedule, and keeps what it makes.
 
     Attributes:
         taken: True if it asked for just that schedule.
-        asked_for: The workloads that it asked for.
+        asked_for: The workload of auto_scheduler that it asked for; empty if it asked for none.
         schedule: The TE schedule.
         tensors: Its inputs and outputs.
         dag: auto_scheduler's view of the computation, if it asked for one.
@@ -141,62 +146,28 @@ class _Watch:
     def __init__(self, recorded: Recorded | None) -> None:
         self._recorded = recorded
         self.taken = False
-        self.asked_for: list[Any] = []
+        self.asked_for = ""
         self.schedule: Any = None
         self.tensors: list[Any] = []
         self.dag: Any = None
 
-    def of_auto_scheduler(self, key: str, dag: Any) -> Any:
-        """The state for a workload; None for any but the recorded one."""
-        self.asked_for.append(key)
-        self.dag = dag
-        recorded = self._recorded
-        if recorded is None or recorded.system != AUTO_SCHEDULER or key != recorded.workload:
+    def of_auto_scheduler(self, outputs: Any) -> Any:
+        """The schedule for a computation; None, which leaves it to TOPI, for any but the recorded one."""
+        tensors = traverse_to_get_io_tensors(list(outputs))[0]
+        if not tensors:
+            return None
+        self.dag = auto_scheduler.ComputeDAG(tensors)
+        self.asked_for = str(self.dag.workload_key())
+        if self._recorded is None or self.asked_for != self._recorded.workload:
             return None
         self.taken = True
-        self.schedule, tensors = dag.apply_steps_from_state(recorded.state)
-        self.tensors = list(tensors)
-        return recorded.state
-
-    def of_autotvm(self, workload: Any) -> Any:
-        """The configuration for a workload; None for any but the recorded one."""
-        self.asked_for.append(workload)
-        recorded = self._recorded
-        if recorded is None or recorded.system != AUTOTVM or workload != recorded.workload:
-            return None
-        return recorded.config
+        self.schedule, made = self.dag.apply_steps_from_state(self._recorded.state)
+        self.tensors = list(made)
+        return self.schedule
 
     def of_topi(self, schedule: Any, outputs: Any) -> None:
-        """TOPI made a schedule, with the recorded configuration if it was asked for."""
-        recorded = self._recorded
-        self.taken = self.taken or (recorded is not None and recorded.system == AUTOTVM and recorded.workload in self.asked_for)
+        """TOPI made a schedule."""
         self.schedule, self.tensors = schedule, list(traverse_to_get_io_tensors(list(outputs))[0])
-
-
-class _States(auto_scheduler.DispatchContext):  # type: ignore[misc]
-    """Answers auto_scheduler's question for a state, which names the function that is being lowered."""
-
-    def __init__(self, watch: _Watch) -> None:
-        super().__init__()
-        self._watch = watch
-
-    def query(self, *asked: Any) -> Any:
-        """The state for a workload: asked for with the target, the workload's key, whether it has a sum, its DAG, and the function's name."""
-        return self._watch.of_auto_scheduler(str(asked[1]), asked[3])
-
-
-class _Configurations(autotvm.task.DispatchContext):  # type: ignore[misc]
-    """Answers AutoTVM's question for a configuration."""
-
-    def __init__(self, watch: _Watch) -> None:
-        super().__init__()
-        self._watch = watch
-
-    def _query_inside(self, *asked: Any) -> Any:
-        return self._watch.of_autotvm(asked[1])
-
-    def update(self, *told: Any) -> None:
-        """Templates may tell of other workloads, which is of no use here."""
 
 
 class _TopiSchedules:
@@ -228,23 +199,20 @@ class _TopiSchedules:
         return strategy.specializations[0].implementations[0], outputs
 
 
-def _compiled(kernel: Kernel, target: Any, watch: _Watch, *, by_auto_scheduler: bool) -> Any:
-    """The kernel as the TE compiler lowers it, called as in the model."""
-    compiler = te_compiler.get()
-    compiler.clear()  # it keeps what it has lowered, whatever the schedule
-    config = {"relay.backend.use_auto_scheduler": True} if by_auto_scheduler else {}
-    with target, _States(watch), _Configurations(watch), _TopiSchedules(watch), tvm.transform.PassContext(opt_level=3, config=config):
-        module = compiler.lower(kernel.function, target).funcs
-    functions = [item for item in module.functions.values() if isinstance(item, tvm.tir.PrimFunc)]
-    if len(functions) != 1:
-        raise _unfit(f"cannot be put on {kernel.name}, which TVM lowers to {len(functions)} functions")
-    return functions[0].with_attr("global_symbol", kernel.symbol)
+def _lower(kernel: Kernel, target: Any, watch: _Watch, *, by_auto_scheduler: bool) -> Any:
+    """The kernel as TVM lowers it, called as in the model."""
+    schedule = watch.of_auto_scheduler if by_auto_scheduler else None
+    with _TopiSchedules(watch):
+        symbol, lowered = lower(kernel.function, target, schedule=schedule)
+    parts = [lowered] if isinstance(lowered, tvm.IRModule) else [part for _, part in lowered.items()]
+    functions = {name.name_hint: function for part in parts for name, function in part.functions.items()}
+    return functions[symbol].with_attr("global_symbol", kernel.symbol)
 
 
 def dag_of(kernel: Kernel, target: Any) -> Any:
     """auto_scheduler's view of what a kernel computes; None if it has none, as of kernels with dynamic shapes."""
     watch = _Watch(None)
-    _compiled(kernel, target, watch, by_auto_scheduler=True)
+    _lower(kernel, target, watch, by_auto_scheduler=True)
     return watch.dag
 
 
