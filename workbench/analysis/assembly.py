@@ -97,6 +97,23 @@ def assembly_facts(text: str) -> AssemblyFacts:
     )
 
 
+def assembly_lines(facts: AssemblyFacts, widest: int | None) -> list[str]:
+    """The facts for people; `widest` is the widest vector that the processor has, where that is known."""
+    used = f"{facts.vector_bits} bits" if facts.vector_bits else "none: arithmetic is scalar"
+    available = f" (the processor has {widest})" if widest else ""
+    fma = ", ".join(f"{count} of {f'{bits} bits' if bits else 'one number'}" for bits, count in reversed(list(facts.fma.items()))) or "none"
+    spills = f"{facts.spills} ({facts.spill_bytes:,} bytes), {facts.reloads} reloads" if facts.spills or facts.reloads else "none"
+    lines = [
+        f"instructions: {facts.instructions:,} in the text",
+        f"vector width used: {used}{available}",
+        f"fused multiply-adds: {fma}",
+        f"spills: {spills}",
+    ]
+    if facts.hot_label:
+        lines.append(f"block with the most multiply-adds: {facts.hot_label}, {facts.hot_fma} of its {facts.hot_instructions} instructions")
+    return lines
+
+
 def _stack_use(line: str, code: str) -> tuple[str, int]:
     """Whether an instruction spills or reloads, and how many bytes: as LLVM remarks it, or else as vector registers and the stack pointer say."""
     remark = _SPILL.search(line)

@@ -8,7 +8,7 @@ from typing import Any
 import tvm
 from tvm.target import codegen
 
-from workbench.analysis.assembly import AssemblyFacts, assembly_facts
+from workbench.analysis.assembly import assembly_facts, assembly_lines
 from workbench.engines.relax.build import compiled
 from workbench.engines.relax.view_working_set import LoopFootprint, working_sets
 from workbench.machine import cpu_facts
@@ -49,7 +49,7 @@ def resources_view(module: tvm.IRModule, target: tvm.target.Target, *, local: bo
         "caches": [asdict(cache) for cache in caches],
         "loops": levels,
     }
-    return ViewText(RESOURCES, "\n".join([*_assembly_lines(facts, widest), "", *_loop_lines(loops, caches, local=local), ""]), data=data)
+    return ViewText(RESOURCES, "\n".join([*assembly_lines(facts, widest), "", *_loop_lines(loops, caches, local=local), ""]), data=data)
 
 
 def target_vector_bits(target: tvm.target.Target) -> int | None:
@@ -65,22 +65,6 @@ def target_vector_bits(target: tvm.target.Target) -> int | None:
 
 def _by_width(counts: dict[int, int]) -> dict[str, int]:
     return {str(bits): count for bits, count in counts.items()}
-
-
-def _assembly_lines(facts: AssemblyFacts, widest: int | None) -> list[str]:
-    used = f"{facts.vector_bits} bits" if facts.vector_bits else "none: arithmetic is scalar"
-    available = f" (the processor has {widest})" if widest else ""
-    fma = ", ".join(f"{count} of {f'{bits} bits' if bits else 'one number'}" for bits, count in reversed(list(facts.fma.items()))) or "none"
-    spills = f"{facts.spills} ({facts.spill_bytes:,} bytes), {facts.reloads} reloads" if facts.spills or facts.reloads else "none"
-    lines = [
-        f"instructions: {facts.instructions:,} in the text",
-        f"vector width used: {used}{available}",
-        f"fused multiply-adds: {fma}",
-        f"spills: {spills}",
-    ]
-    if facts.hot_label:
-        lines.append(f"block with the most multiply-adds: {facts.hot_label}, {facts.hot_fma} of its {facts.hot_instructions} instructions")
-    return lines
 
 
 def _loop_lines(loops: tuple[LoopFootprint, ...], caches: tuple[CacheFacts, ...], *, local: bool) -> list[str]:

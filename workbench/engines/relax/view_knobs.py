@@ -10,6 +10,7 @@ import tvm
 import tvm_ffi
 from tvm.s_tir.schedule import Trace
 
+from workbench.analysis.knob_list import named_knobs
 from workbench.engines.relax.workload_module import as_main
 from workbench.records.knob import Knob
 
@@ -35,23 +36,7 @@ def knobs_of(function: tvm.tirx.PrimFunc, trace: str) -> tuple[Knob, ...]:
     again = tvm.s_tir.Schedule(tvm.ir.load_json(tvm.ir.save_json(as_main(function))), seed=1, debug_mask=0, error_render_level="none")
     reader = _Reader(again, list(recorded.insts))
     recorded.apply_to_schedule(again, remove_postproc=False, decision_provider=reader.read)
-    return _unique(reader.knobs)
-
-
-def knob_table(knobs: Sequence[Knob], untuned: str) -> str:
-    """Decisions as a table in plain text.
-
-    Args:
-        knobs: The decisions.
-        untuned: What to say where there are none.
-    """
-    if not knobs:
-        return f"{untuned}\n"
-    rows = [("decision", "block", "loop", "value", "chosen by")]
-    rows += [(knob.kind, knob.block, knob.loop, knob.value, "search" if knob.sampled else "rule") for knob in knobs]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:], ""])
+    return named_knobs(reader.knobs)
 
 
 class _Reader:
@@ -225,19 +210,6 @@ class _Reader:
         if isinstance(found, tvm.tirx.For):
             return _blocks_in(found), str(found.loop_var.name)
         return str(found.name_hint), ""
-
-
-def _unique(knobs: Sequence[Knob]) -> tuple[Knob, ...]:
-    """The knobs with names; those of one kind, block and loop get numbers."""
-    seen: dict[str, int] = {}
-    named = []
-    for knob in knobs:
-        about = "/".join(filter(None, (knob.block, knob.loop)))
-        name = f"{knob.kind} {about}".strip()
-        seen[name] = seen.get(name, 0) + 1
-        number = f" #{seen[name]}" if seen[name] > 1 else ""
-        named.append(Knob(f"{name}{number}", knob.kind, knob.block, knob.loop, knob.value, knob.sampled, knob.instruction))
-    return tuple(named)
 
 
 def _blocks_in(loop: Any) -> str:

@@ -16,7 +16,7 @@ _LAST = "viewing"
 
 
 def view(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progress: Any) -> dict[str, Any]:
-    """One ``view`` of a kernel (``name``, ``symbol``, its function in the first blob) for a ``target`` with a ``trace`` that gives ``expected``.
+    """One ``view`` of a kernel, whose ``name`` is given and whose function is the first blob, for a ``target`` with the schedule of a ``trace``.
 
     Returns:
         ``text``; ``knobs`` for the decisions.
@@ -49,16 +49,17 @@ def library(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], prog
 
 
 def _kernel(arguments: dict[str, Any], blobs: tuple[Blob, ...]) -> Kernel:
-    return Kernel(str(arguments["name"]), str(arguments["symbol"]), from_text(bytes(blobs[0]).decode()), "")
+    name = str(arguments["name"])
+    return Kernel(name, f"tvmgen_default_{name}", from_text(bytes(blobs[0]).decode()), "")
 
 
 def _scheduled(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], kernel: Kernel, target: Any) -> Scheduled:
     """The kernel with its schedule; the last one is kept, since several views of one trial are asked for in a row."""
-    trace = "" if arguments["view"] == "tir_before" else arguments["trace"]
-    key = (bytes(blobs[0]), str(arguments["target"]), trace, arguments["expected"])
+    trace = str(arguments["trace"])
+    key = (bytes(blobs[0]), str(arguments["target"]), trace)
     last: Any = held.tasks.get(_LAST)
     if last is None or last[0] != key:
-        last = (key, lowered(kernel, target, trace, expected=arguments["expected"] if trace else ""))
+        last = (key, lowered(kernel, target, trace))
         held.tasks[_LAST] = last
     found: Scheduled = last[1]
     return found
