@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from workbench.analysis.tolerance import EXACT, Tolerance, tolerance
-from workbench.engines.relax.applying.differences import model_tolerance, tensor_difference, why_it_says_nothing
+from workbench.engines.differences import model_tolerance, tensor_difference, why_it_says_nothing
 from workbench.records.comparison import Difference
 
 ALLOWED = Tolerance(relative=1e-3, scaled=1e-3)

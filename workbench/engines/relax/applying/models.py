@@ -14,8 +14,8 @@ from tvm import relax
 from workbench.analysis.tolerance import tolerance
 from workbench.engines.apply_protocol import OutputsCompared, Round
 from workbench.engines.arrays import Array, poisoned
+from workbench.engines.differences import UNTUNED, model_tolerance, tensor_difference, why_it_says_nothing
 from workbench.engines.relax.applying.announcing import announce
-from workbench.engines.relax.applying.differences import UNTUNED, model_tolerance, tensor_difference, why_it_says_nothing
 from workbench.engines.relax.hook_cost import HookCost, measure_hook_cost
 from workbench.engines.relax.inputs import on_device
 from workbench.engines.relax.instrument import AfterCall, ignore_call, run_instrumented, skip_nothing, tensors_in

@@ -12,7 +12,7 @@ import onnx
 
 from workbench.engines.apply_protocol import OutputsCompared
 from workbench.engines.arrays import Array
-from workbench.engines.relax.applying.differences import ONNXRUNTIME, tensor_difference, why_it_says_nothing
+from workbench.engines.differences import ONNXRUNTIME, tensor_difference, why_it_says_nothing
 from workbench.engines.relax.applying.models import Models
 from workbench.engines.relax.inputs import random_inputs
 from workbench.engines.relax.lowering import Lowered

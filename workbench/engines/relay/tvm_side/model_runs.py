@@ -1,0 +1,172 @@
+"""Runs the model with schedules beside the untuned one, call by call, and times both by turns; compares and decides nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import time
+from typing import Any, Callable
+
+import numpy as np
+import tvm
+
+from .applying import Model, both_of
+from .held import Held, Lowered
+from .profiling import random_inputs
+from .wire import Blob
+
+_ANNOUNCED = "running kernel "
+_HOOK_RUNS = 101
+
+AfterCall = Callable[[int, int], None]
+"""Told the row and the number of the graph's node of a call that was just made."""
+
+
+def outputs(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progress: Any) -> tuple[dict[str, Any], list[Any]]:
+    """Run both models on inputs of a ``seed``; with ``each_kernel``, also each kernel with a schedule on the untuned model's tensors, call by call.
+
+    Returns:
+        ``outputs``: how many the model has; ``calls``: row, kernel and number of outputs of each call that was made once more. The arrays are by
+        pairs what was found and what should be: the model's outputs first.
+    """
+    del blobs
+    program = held.ready()
+    both, (untuned, tuned) = both_of(held)
+    _set_inputs(held, arguments["seed"])
+    nodes = json.loads(program.graph)["nodes"]
+    calls: list[tuple[int, str, int]] = []
+    pairs: list[Any] = []
+
+    def call_again(row: int, number: int) -> None:
+        name = program.calls[row]
+        if name not in both.scheduled:
+            return
+        expected = [_tensor(untuned, number, place) for place in range(int(nodes[number]["attrs"].get("num_outputs", 1)))]
+        given = [_tensor(untuned, source, place) for source, place, *_ in nodes[number]["inputs"]]
+        found = [tvm.nd.array(_poisoned(array.numpy()), both.device) for array in expected]
+        _announce(name)
+        tuned.library[both.scheduled[name]](*given, *found)
+        both.device.sync()
+        calls.append((row, name, len(expected)))
+        pairs.extend(array.numpy() for pair in zip(found, expected) for array in pair)
+
+    progress("run the untuned model", 0.0)
+    _run_calls(program, untuned, after_call=call_again if arguments["each_kernel"] else None)
+    expected = _results(untuned)
+    progress("run the model with schedules", 0.5)
+    _run_calls(program, tuned, is_announced=True)
+    results = [array for pair in zip(_results(tuned), expected) for array in pair]
+    return {"outputs": len(expected), "calls": calls}, [*results, *pairs]
+
+
+def tuned_outputs(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progress: Any) -> tuple[int, list[Any]]:
+    """How many inputs there are; inputs of a ``seed``, and what the model with schedules makes of them."""
+    del blobs, progress
+    program = held.ready()
+    tuned = both_of(held)[1][1]
+    _set_inputs(held, arguments["seed"])
+    _run_calls(program, tuned, is_announced=True)
+    given = random_inputs(program, arguments["seed"])
+    return len(given), [*given, *_results(tuned)]
+
+
+def time_both(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progress: Any) -> dict[str, Any]:
+    """Medians of ``runs`` runs by turns, on inputs of a ``seed``, in microseconds: each call's and the whole's, the untuned model's first."""
+    del blobs, progress
+    program = held.ready()
+    both, models = both_of(held)
+    if both.seed != arguments["seed"]:
+        _set_inputs(held, arguments["seed"])
+        for model in models:
+            _time_whole(model, both.device)
+    order = (1, 0) if arguments["tuned_first"] else (0, 1)
+    hook_us = _hook_us(models[0], both.device, json.loads(program.graph)["arg_nodes"][0])
+    calls: dict[int, list[list[float]]] = {0: [], 1: []}
+    totals: dict[int, list[float]] = {0: [], 1: []}
+    for _ in range(arguments["runs"]):  # by turns within a round too: both meet the same disturbances
+        for which in order:
+            calls[which].append([max(time_us - hook_us, 0.0) for time_us in _time_calls(program, models[which], both.device)])
+    for _ in range(arguments["runs"]):
+        for which in order:
+            totals[which].append(_time_whole(models[which], both.device))
+    medians = [[statistics.median(times) for times in zip(*calls[which])] for which in (0, 1)]
+    return {"calls_us": medians, "total_us": [statistics.median(totals[which]) for which in (0, 1)]}
+
+
+def _set_inputs(held: Held, seed: int) -> None:
+    program = held.ready()
+    both, models = both_of(held)
+    for (name, _, _), array in zip(program.inputs, random_inputs(program, seed)):
+        for model in models:
+            for executor in (model.debug, model.plain):
+                executor.set_input(name, tvm.nd.array(array, both.device))
+    both.seed = seed
+
+
+def _run_calls(program: Lowered, model: Model, *, after_call: AfterCall | None = None, is_announced: bool = False) -> None:
+    """Run a model call by call; `is_announced` says on standard error which kernel runs next, so that a crash leaves its name behind."""
+    rows = {number: row for row, number in enumerate(program.nodes)}
+    for number in range(len(json.loads(program.graph)["nodes"])):
+        row = rows.get(number)
+        if is_announced and row is not None:
+            _announce(program.calls[row])
+        _execute(model, number)
+        if after_call is not None and row is not None:
+            after_call(row, number)
+
+
+def _execute(model: Model, number: int) -> None:
+    model.debug._execute_node(number)  # noqa: SLF001 - what its own run does; no public call stops after each node
+
+
+def _tensor(model: Model, number: int, place: int) -> Any:
+    return model.debug._get_node_output(number, place)  # noqa: SLF001 - no public call gives what a node wrote without a copy to a file
+
+
+def _results(model: Model) -> list[Any]:
+    return [model.debug.get_output(place).numpy() for place in range(model.debug.get_num_outputs())]
+
+
+def _announce(name: str) -> None:
+    os.write(2, f"{_ANNOUNCED}{name}\n".encode())
+
+
+def _poisoned(array: Any) -> Any:
+    """An array of the same kind, with values that a kernel hardly writes."""
+    return np.full(array.shape, -123 if array.dtype.kind in "fi" else 1, array.dtype)
+
+
+def _time_calls(program: Lowered, model: Model, device: Any) -> list[float]:
+    """Microseconds of each call in one run."""
+    times = []
+    rows = {number: row for row, number in enumerate(program.nodes)}
+    for number in range(max(program.nodes, default=-1) + 1):
+        started = time.perf_counter()
+        _execute(model, number)
+        device.sync()
+        if number in rows:
+            times.append((time.perf_counter() - started) * 1e6)
+    return times
+
+
+def _hook_us(model: Model, device: Any, number: int) -> float:
+    """What it costs to run one node that does nothing, an input."""
+    times = []
+    for _ in range(_HOOK_RUNS):
+        started = time.perf_counter()
+        _execute(model, number)
+        device.sync()
+        times.append((time.perf_counter() - started) * 1e6)
+    return statistics.median(times)
+
+
+def _time_whole(model: Model, device: Any) -> float:
+    device.sync()
+    started = time.perf_counter()
+    model.plain.run()
+    device.sync()
+    return (time.perf_counter() - started) * 1e6
+
+
+CALLS = {"outputs": outputs, "tuned_outputs": tuned_outputs, "time_both": time_both}
