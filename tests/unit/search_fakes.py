@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.engines import search_protocol
+from workbench.engines.record_protocol import TrialRecords
 from workbench.engines.relax.records import MetaScheduleRecords
 from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed, Measured, TaskSearch
 from workbench.records.command import Command
@@ -316,9 +317,9 @@ class Rig:
         with self.directory.store() as store:
             self.command = store.add_command("tune", {})
             store.take_command(["tune"])
-            evaluator: Evaluator = FakeEvaluator(self.bench, self.scratch, exclusive=self.exclusive)
+            evaluator = self._evaluator(request)
             records = self.directory.path / "records"
-            recorder = Recorder(self.directory.store, records, open_records, conditions=self.conditions, options=MeasureOptions())
+            recorder = Recorder(self.directory.store, records, self._open_records, conditions=self.conditions, options=MeasureOptions())
             try:
                 result = Search(
                     request,
@@ -345,6 +346,13 @@ class Rig:
 
     def _prepare(self, task: Task) -> TaskSearch:
         return FakeTaskSearch(self.bench, task.name)
+
+    def _evaluator(self, request: TuneRequest) -> Evaluator:
+        del request
+        return FakeEvaluator(self.bench, self.scratch, exclusive=self.exclusive)
+
+    def _open_records(self, folder: Path) -> TrialRecords:
+        return open_records(folder)
 
     # what a front sees and does
 
@@ -390,6 +398,11 @@ class Running:
             self.result = rig.search(*kernels, **changes)
         except BaseException as error:  # noqa: BLE001 - the test asks for it
             self.error = error
+
+    @property
+    def runs(self) -> bool:
+        """False once it has ended."""
+        return self._thread.is_alive()
 
     def wait(self) -> dict[str, Any]:
         """The result; raises what the search raised, or if it hangs."""

@@ -18,7 +18,7 @@ from .held import Held
 from .kernel_code import find_kernel, lower
 from .wire import Blob
 
-_PARAMETERS = {"evolutionary_search_population": 128, "evolutionary_search_num_iters": 3, "sample_init_min_population": 32}
+_PARAMETERS = {"evolutionary_search_population": 64, "evolutionary_search_num_iters": 3, "sample_init_min_population": 32}
 """Much less than stock TVM's 2048 states a round, which take minutes for 16 trials on a few cores."""
 
 _WARM_UP = 16

@@ -1,0 +1,377 @@
+"""The search of the relay engine on a real old TVM, by our own loop: two kernels of a small network, on this processor."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.unit.search_fakes import Bench, Rig, Running, look_for_commands_always
+from workbench.engines.record_protocol import TrialRecords
+from workbench.engines.reference import KernelFacts
+from workbench.engines.relay.evaluator import RelayEvaluator
+from workbench.engines.relay.interpreter import Interpreter, Reply
+from workbench.engines.relay.records import AUTO_SCHEDULER_LOG, AUTOTVM_LOG, LogRecords
+from workbench.engines.relay.task_search import RelayTaskSearch
+from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Failed, Measured, TaskSearch
+from workbench.errors import InputError
+from workbench.links import build_profile
+from workbench.records.profile import CallTime, Kernel, KernelCall, Measurement, Task, TensorShape
+from workbench.records.request import ModelSource, ProfileRequest
+from workbench.records.target import TargetSpec
+from workbench.records.trial import BUILD_ERROR, OK, RUN_ERROR, RUN_TIMEOUT, WRONG_RESULT, MeasureOptions
+from workbench.records.tuning import STOPPED, TuneRequest
+from workbench.session import SessionDirectory
+
+OPTIONS = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "x86-64-v2", "num-cores": 2}
+TARGET = TargetSpec("llvm", json.dumps(OPTIONS, sort_keys=True), "cpu", "llvm x86-64, 2 threads")
+MEASURE = MeasureOptions(repeat=3, min_repeat_ms=1.0, timeout_s=60.0, build_timeout_s=300.0)
+SPAN = 2
+
+
+class Home:
+    """Implements `workbench.engines.relay.task_search.Home`: a process with the network, which a new one loads again."""
+
+    def __init__(self, child: Interpreter) -> None:
+        self.child = child
+        self.facts: dict[str, KernelFacts] = {}
+        self._loaded = 0
+
+    @property
+    def starts(self) -> int:
+        self._load()
+        return self.child.starts
+
+    def call(self, name: str, arguments: Mapping[str, Any], *, timeout_s: float | None = None) -> Reply:
+        self._load()
+        return self.child.call(name, arguments, timeout_s=timeout_s)
+
+    def _load(self) -> None:
+        if self.child.alive and self._loaded == self.child.starts:
+            return
+        described = self.child.call("scratch.load", {"target": OPTIONS}).value
+        self._loaded = self.child.starts
+        for name, kernel in described.items():
+            tensors = tuple((tuple(shape), dtype) for shape, dtype in (*kernel["parameters"], *kernel["results"]))
+            self.facts[name] = KernelFacts(tensors, results=len(kernel["results"]), reduction=72)
+
+
+@dataclass
+class Lab:
+    """What a search takes, on the old Python."""
+
+    home: Home
+    make_child: Callable[[], Interpreter]
+    scratch: Path
+
+    def task(self, kernel: str, space: str = "auto-scheduler", seed: int = 5) -> RelayTaskSearch:
+        return RelayTaskSearch(self.home, kernel, space=space, seed=seed)
+
+    def evaluator(self, options: MeasureOptions = MEASURE) -> RelayEvaluator:
+        self.scratch.mkdir(exist_ok=True)
+        return RelayEvaluator(
+            self.make_child, TARGET, self.home.facts.__getitem__, options=options, scratch=self.scratch, builders=2, seed=0, unmeasurable=""
+        )
+
+
+@dataclass
+class RelayRig(Rig):
+    """Searches on the old TVM in a session with two tasks."""
+
+    lab: Lab | None = None
+    space: str = "auto-scheduler"
+    evaluators: tuple[RelayEvaluator, ...] = ()
+
+    def _prepare(self, task: Task) -> TaskSearch:
+        assert self.lab is not None
+        return self.lab.task(task.name, self.space)
+
+    def _evaluator(self, request: TuneRequest) -> Evaluator:
+        assert self.lab is not None
+        evaluator = self.lab.evaluator(request.measure)
+        self.evaluators = (*self.evaluators, evaluator)
+        return evaluator
+
+    def _open_records(self, folder: Path) -> TrialRecords:
+        return LogRecords(folder)
+
+
+@pytest.fixture
+def make_child(old_python: Path) -> Iterator[Callable[[], Interpreter]]:
+    made: list[Interpreter] = []
+
+    def make() -> Interpreter:
+        made.append(Interpreter(old_python, threads=2))
+        return made[-1]
+
+    yield make
+    for child in made:
+        child.close()
+
+
+@pytest.fixture(scope="module")
+def home(old_python: Path) -> Iterator[Home]:
+    child = Interpreter(old_python, threads=2)
+    yield Home(child)
+    child.close()
+
+
+@pytest.fixture
+def lab(home: Home, make_child: Callable[[], Interpreter], tmp_path: Path) -> Lab:
+    assert home.starts
+    return Lab(home, make_child, tmp_path / "scratch")
+
+
+@pytest.fixture
+def evaluator(lab: Lab) -> Iterator[RelayEvaluator]:
+    evaluator = lab.evaluator()
+    yield evaluator
+    evaluator.close()
+
+
+@pytest.fixture
+def rig(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RelayRig:
+    look_for_commands_always(monkeypatch.setattr)
+    names = ("conv2d", "dense")
+    tensor = TensorShape((1, 64), "float32")
+    profile = build_profile(
+        model="net",
+        engine="relay",
+        target="cpu",
+        kernels=[Kernel(name, f"hash of {name}", (name,), (tensor,), (tensor,), 1000, 1000) for name in names],
+        calls=[KernelCall(name, ()) for name in names],
+        measurement=Measurement(tuple(CallTime(100.0, 0.5, 10, 0, 0) for _ in names), CallTime(2.5, 0.1, 10), (), CallTime(200.0, 1.0, 10), 0.1, 2),
+        builtin_origins=[],
+        notes=[],
+    )
+    directory = SessionDirectory.create(tmp_path / "session")
+    request = ProfileRequest(source=ModelSource(kind="workload", name="net", workload="net", args=()), target="cpu", threads=2)
+    with directory.store() as store:
+        store.write_profile(profile, {name: f"hash of {name}" for name in names}, {"profile_id": "1", "request": request.to_dict()})
+    return RelayRig(directory, Bench(), tmp_path / "unused", lab=lab)
+
+
+def built(evaluator: RelayEvaluator, *candidates: Candidate) -> list[Artifact | Failed]:
+    found = dict(evaluator.build(candidates, stop=lambda: False))
+    return [found[place] for place in range(len(candidates))]
+
+
+def baseline(lab: Lab, evaluator: RelayEvaluator, kernel: str) -> Artifact:
+    (artifact,) = built(evaluator, lab.task(kernel).baseline())
+    assert isinstance(artifact, Artifact), artifact
+    evaluator.set_reference(kernel, artifact)
+    return artifact
+
+
+# candidates
+
+
+@pytest.mark.parametrize(("space", "kernel"), [("auto-scheduler", "dense"), ("autotvm-ga", "conv2d"), ("autotvm-random", "conv2d"), ("autotvm-xgb", "dense")])
+def test_equal_seeds_give_equal_first_candidates_and_none_comes_twice(lab: Lab, space: str, kernel: str) -> None:
+    first, again = lab.task(kernel, space), lab.task(kernel, space)
+    proposed = first.propose(4)
+    assert [item.fingerprint for item in again.propose(4)] == [item.fingerprint for item in proposed]
+    assert all(item.decisions and item.origin == "search" for item in proposed)
+    assert len({item.fingerprint for item in (*proposed, *first.propose(4))}) == 8
+    assert first.space_size is not None
+    assert first.space_size >= 2
+
+
+def test_other_seeds_give_other_candidates(lab: Lab) -> None:
+    first, other = (lab.task("conv2d", "autotvm-random", seed=seed).propose(4) for seed in (5, 6))
+    assert [item.fingerprint for item in first] != [item.fingerprint for item in other]
+
+
+def test_a_space_is_used_up(lab: Lab) -> None:
+    task = lab.task("dense", "autotvm-gridsearch")
+    assert task.space_size is not None
+    assert len(task.propose(task.space_size + 5)) == task.space_size
+    assert task.propose(1) == ()
+
+
+def test_a_search_whose_process_died_goes_on_with_what_it_knew(make_child: Callable[[], Interpreter], lab: Lab) -> None:
+    own = Home(make_child())
+    task = RelayTaskSearch(own, "conv2d", space="autotvm-gridsearch", seed=1)
+    known = task.propose(4)
+    task.learn([])
+    own.child.close()
+    del known
+    assert len({item.fingerprint for item in task.propose(2)}) == 2
+
+
+def test_a_space_that_there_is_not_is_refused(lab: Lab) -> None:
+    with pytest.raises(InputError, match="no search space bayes"):
+        lab.task("dense", "bayes")
+
+
+def test_a_kernel_without_template_says_so(lab: Lab) -> None:
+    name = next(name for name in lab.home.facts if name not in {"conv2d", "dense"})
+    with pytest.raises(InputError, match="no template"):
+        lab.task(name, "autotvm-ga")
+
+
+# building and measuring
+
+
+def test_candidates_are_built_checked_and_timed(lab: Lab, evaluator: RelayEvaluator) -> None:
+    untuned = baseline(lab, evaluator, "conv2d")
+    measured = evaluator.measure("conv2d", untuned, best_us=None, check=False)
+    assert isinstance(measured, Measured), measured
+    assert measured.check is None
+    assert min(measured.times_us) > 0
+    candidates = [*lab.task("conv2d").propose(2), *lab.task("conv2d", "autotvm-random").propose(2)]
+    for artifact in built(evaluator, *candidates):
+        assert isinstance(artifact, Artifact), artifact
+        found = evaluator.measure("conv2d", artifact, best_us=None, check=True)
+        assert isinstance(found, Measured), found
+        assert found.check is not None
+        assert found.check.passed, found
+        assert found.check.elements == 16 * 14 * 14
+        assert found.times_us
+    compared = evaluator.compare("conv2d", [untuned, artifact], rounds=3)
+    assert not isinstance(compared, Failed), compared
+    assert [len(row) for row in compared] == [3, 3]
+
+
+def test_a_wrong_kernel_is_found_out(lab: Lab, evaluator: RelayEvaluator, tmp_path: Path) -> None:
+    baseline(lab, evaluator, "dense")
+    wrong = library(tmp_path, "")
+    found = evaluator.measure("dense", wrong, best_us=None, check=True)
+    assert isinstance(found, Measured), found
+    assert found.times_us == ()
+    assert found.check is not None
+    assert found.check.mismatches == found.check.elements
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "text"),
+    [("abort();", RUN_ERROR, "The measuring process died with SIGABRT."), ("pause();", RUN_TIMEOUT, "did not end within"), ("return -1;", RUN_ERROR, "kernel")],
+)
+def test_a_kernel_that_crashes_or_hangs_costs_itself(lab: Lab, tmp_path: Path, body: str, status: str, text: str) -> None:
+    evaluator = lab.evaluator(MeasureOptions(timeout_s=5.0, repeat=2, min_repeat_ms=1.0, build_timeout_s=300.0))
+    try:
+        untuned = baseline(lab, evaluator, "dense")
+        assert isinstance(evaluator.measure("dense", untuned, best_us=None, check=False), Measured)
+        failed = evaluator.measure("dense", library(tmp_path, body), best_us=None, check=True)
+        assert isinstance(failed, Failed)
+        assert failed.status == status
+        assert text in failed.error
+        assert isinstance(evaluator.measure("dense", untuned, best_us=None, check=True), Measured)
+    finally:
+        evaluator.close()
+
+
+def test_a_schedule_of_another_kernel_is_rejected_with_the_reason(lab: Lab, evaluator: RelayEvaluator) -> None:
+    (candidate,) = lab.task("dense").propose(1)
+    (template,) = lab.task("dense", "autotvm-random").propose(1)
+    target = lab.task("conv2d")
+    failures = built(evaluator, target.rebuild(candidate.trace), target.rebuild(template.trace))
+    for failed in failures:
+        assert isinstance(failed, Failed), failed
+        assert "another kernel" in failed.error
+
+
+def test_an_error_of_building_is_passed_on_in_full(lab: Lab, evaluator: RelayEvaluator) -> None:
+    task = lab.task("dense")
+    record = json.loads(task.propose(1)[0].trace)
+    record["i"][1] = [[], [["SP", 2, 0, 1, [4096, 7], 1], ["CA", 2, 1, 0]]]
+    (failed,) = built(evaluator, task.rebuild(json.dumps(record)))
+    assert isinstance(failed, Failed), failed
+    assert failed.status == BUILD_ERROR
+    assert failed.error
+
+
+def library(folder: Path, body: str) -> Artifact:
+    """A library whose kernel does something else than what it should."""
+    source, path = folder / "kernel.c", folder / "kernel.so"
+    source.write_text(
+        f"#include <stdlib.h>\n#include <unistd.h>\nint kernel(void* args, int* codes, int count, void* value, int* code, void* handle) {{ {body} return 0; }}\n"
+    )
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(path), str(source)], check=True, capture_output=True)
+    return Artifact(path, 0.1)
+
+
+# the loop
+
+
+def test_two_tasks_are_searched_stopped_and_resumed_without_measuring_anything_twice(rig: RelayRig) -> None:
+    running = Running(rig, trials=64, per_task=32, batch=8, measure=MEASURE, seed=3)
+    seen = wait_for_trials(rig, running, 6)
+    assert seen
+    rig.tell("stop")
+    result = running.wait()
+    assert {progress.state for progress in result["tasks"].values()} == {STOPPED}
+    before = {name: rig.trials(name) for name in ("conv2d", "dense")}
+    count = sum(map(len, before.values()))
+    assert 6 <= count < 16
+    resumed = rig.search(trials=16, batch=8, measure=MEASURE, resume=True, seed=3)
+    after = {name: rig.trials(name) for name in ("conv2d", "dense")}
+    assert sum(map(len, after.values())) == 16
+    for name, trials in after.items():
+        assert trials[: len(before[name])] == before[name]
+        assert len({trial.fingerprint for trial in trials}) == len(trials)
+        assert trials[0].origin == "baseline"
+        assert resumed["tasks"][name].best_us is not None
+        assert resumed["tasks"][name].final is not None
+    lines = (rig.directory.path / "records" / AUTO_SCHEDULER_LOG).read_text().splitlines()
+    right = [trial for trials in after.values() for trial in trials if trial.status == OK and trial.origin != "baseline"]
+    assert len(lines) == len(set(lines)) == len(right)
+    best = min((trial for trial in right if trial.task == after["dense"][0].task), key=lambda trial: trial.time_us or 0.0)
+    assert stock_reads(rig, best.time_us or 0.0) == [len(lines), True]
+
+
+def test_a_killed_builder_and_a_killed_measurer_cost_a_trial_each(rig: RelayRig) -> None:
+    running = Running(rig, "dense", trials=16, batch=8, measure=MEASURE, seed=4)
+    assert wait_for_trials(rig, running, 1)
+    evaluator = rig.evaluators[0]
+    killed = evaluator.measurer
+    assert killed is not None
+    os.killpg(killed, signal.SIGKILL)
+    running.wait()
+    trials = rig.trials("dense")
+    assert len(trials) == 16
+    assert sum(trial.status == RUN_ERROR for trial in trials) <= 1
+    assert sum(trial.status == OK for trial in trials) >= 14
+
+
+def wait_for_trials(rig: RelayRig, running: Running, count: int) -> bool:
+    """True once so many trials are stored."""
+    while sum(len(rig.trials(name)) for name in ("conv2d", "dense")) < count:
+        if not running.runs:
+            running.wait()
+            return False
+        threading.Event().wait(0.05)
+    return True
+
+
+_STOCK = """
+import json, sys
+from tvm import auto_scheduler, autotvm
+log, templates = sys.argv[1:3]
+inputs, results = auto_scheduler.RecordReader(log).read_lines()
+best = {}
+for found, result in zip(inputs, results):
+    best[found.task.workload_key] = min(best.get(found.task.workload_key, 1e9), sum(r.value for r in result.costs) / len(result.costs))
+context = auto_scheduler.ApplyHistoryBest(log)
+entries = sum(len(v) for v in context.best_by_targetkey.values())
+print(json.dumps([len(inputs), entries > 0]))
+"""
+
+
+def stock_reads(rig: RelayRig, best_us: float) -> list[Any]:
+    """What stock TVM finds in the log."""
+    assert rig.lab is not None
+    records = rig.directory.path / "records"
+    command = [str(rig.lab.home.child.python), "-c", _STOCK, str(records / AUTO_SCHEDULER_LOG), str(records / AUTOTVM_LOG)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd="/")
+    found: list[Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
