@@ -17,7 +17,7 @@ from workbench.engines.relay.bench import Bench, Taken
 from workbench.engines.relay.children import Crew, make_ready
 from workbench.engines.relay.interpreter import ChildCrashed, ChildFault, ChildTimeout, Interpreter
 from workbench.engines.search_protocol import Artifact, Candidate, Failed, Measured
-from workbench.errors import EnvironmentFault, InputError, InternalError, Interrupted
+from workbench.errors import EnvironmentFault, InputError, InternalError, Interrupted, WorkbenchError
 from workbench.escaping import plain
 from workbench.records.target import TargetSpec
 from workbench.records.trial import (
@@ -165,7 +165,7 @@ class RelayEvaluator:
         except ChildCrashed as error:
             return Failed(BUILD_ERROR, _told("The building process", error), time.perf_counter() - started)
         except InputError as error:
-            return Failed(REJECTED, f"{error.message} {error.remedy}".strip(), time.perf_counter() - started)
+            return Failed(REJECTED, f"{error.message}\n{_full(error)}", time.perf_counter() - started)
         except InternalError as error:
             return Failed(BUILD_ERROR, _full(error), time.perf_counter() - started)
         return Artifact(job.path, float(built.value["build_s"]))
@@ -213,6 +213,6 @@ def _told(subject: str, error: ChildFault) -> str:
     return f"{error.message.replace('The old Python', subject, 1)} {error.last_words}".strip()
 
 
-def _full(error: InternalError) -> str:
+def _full(error: WorkbenchError) -> str:
     """The whole text of what TVM raised."""
     return "\n".join(getattr(error, "__notes__", ())) or error.message

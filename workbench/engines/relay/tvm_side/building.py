@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
 import shutil
 import subprocess
 import time
@@ -13,9 +14,10 @@ from typing import Any
 
 import tvm
 
-from .failing import INPUT, Refusal
-from .held import Held
-from .kernel_code import from_text, lower
+from .held import Held, Kernel
+from .kernel_code import from_text
+from .replaying import lowered
+from .targets import translate
 from .wire import Blob
 
 ENTRY = "kernel"
@@ -33,9 +35,9 @@ def build(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progre
     started = time.perf_counter()
     program = json.loads(bytes(blobs[0]))
     target = target_of(arguments["target"])
-    symbol, lowered = scheduled(from_text(program["function"]), target, program["trace"])
+    function = lowered(Kernel(ENTRY, ENTRY, from_text(program["function"]), ""), target, program["trace"]).function
     with tvm.transform.PassContext(opt_level=3):
-        library = tvm.build(_renamed(lowered, symbol), target=target)
+        library = tvm.build(tvm.IRModule({ENTRY: function}), target=target)
     path = arguments["path"]
     if not (target.kind.name == "llvm" and _LINKER and _link(library, path)):
         library.export_library(path)
@@ -47,45 +49,9 @@ def warm(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progres
     del held, arguments, blobs, progress
 
 
-def scheduled(function: Any, target: Any, trace: str) -> tuple[str, Any]:
-    """Symbol and TIR of a kernel with a recorded schedule.
-
-    Raises:
-        Refusal: The schedule is another kernel's.
-    """
-    if not trace:
-        return lower(function, target)
-    if "i" in json.loads(trace):
-        from .sketches import schedule_of
-
-        return lower(function, target, schedule=lambda outs: schedule_of(trace, outs))
-    from .templates import chosen_by
-
-    with chosen_by(trace) as chosen:
-        found = lower(function, target)
-    if not chosen.asked:
-        raise Refusal(INPUT, "The recorded schedule is another kernel's.", "Search the task again.")
-    return found
-
-
 def target_of(options: dict[str, Any]) -> Any:
     """The target that a session names."""
-    return tvm.target.Target(dict(options, host=options["host"]) if "host" in options else options)
-
-
-def _renamed(lowered: Any, symbol: str) -> Any:
-    """The kernel under the name that all libraries have it by."""
-    if isinstance(lowered, tvm.IRModule):
-        return _entered(lowered, symbol)
-    return {target: _entered(module, symbol) for target, module in lowered.items()}
-
-
-def _entered(module: Any, symbol: str) -> Any:
-    functions = {}
-    for name, function in module.functions.items():
-        is_entry = name.name_hint == symbol
-        functions[ENTRY if is_entry else name.name_hint] = function.with_attr("global_symbol", ENTRY) if is_entry else function
-    return tvm.IRModule(functions)
+    return tvm.target.Target(translate(options, platform.machine())[0])
 
 
 def _link(library: Any, path: str) -> bool:

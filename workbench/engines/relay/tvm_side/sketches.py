@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import dataclass, field
-from typing import Any, Sequence
+from typing import Any
 
 import numpy as np
 from tvm import auto_scheduler
@@ -13,7 +13,7 @@ from tvm.auto_scheduler import MeasureInput, MeasureResult, measure_record
 from tvm.auto_scheduler.relay_integration import traverse_to_get_io_tensors
 from tvm.auto_scheduler.workload_registry import register_workload_tensors
 
-from .failing import INPUT, MODEL, Refusal
+from .failing import MODEL, Refusal
 from .held import Held
 from .kernel_code import find_kernel, lower
 from .wire import Blob
@@ -121,19 +121,6 @@ def compute_tensors(function: Any, target: Any) -> list[Any]:
     if not tensors:
         raise Refusal(MODEL, "The auto-scheduler cannot search this kernel: its shapes are not fixed, or it is no computation of tensors.")
     return list(tensors)
-
-
-def schedule_of(line: str, outs: Sequence[Any]) -> Any:
-    """The `te.Schedule` that a line of a log gives for a computation.
-
-    Raises:
-        Refusal: The line is another kernel's.
-    """
-    found = measure_record.load_record_from_string(_with_result(line))[0]
-    dag = auto_scheduler.ComputeDAG(list(traverse_to_get_io_tensors(list(outs))[0]))
-    if dag.workload_key() != found.task.workload_key:
-        raise Refusal(INPUT, "The recorded schedule is another kernel's.", "Search the task again.")
-    return dag.apply_steps_from_state(found.state)[0]
 
 
 def _restored(task: Any, line: str) -> Any:

@@ -129,6 +129,7 @@ class Chosen(autotvm.task.DispatchContext):  # type: ignore[misc] # TVM has no t
         super().__init__()
         self._workload = workload
         self._config = config
+        self._config.cost = 0.0  # TVM compares those of several
         self.asked = False
 
     def _query_inside(self, target: Any, workload: Any) -> Any:
@@ -137,13 +138,6 @@ class Chosen(autotvm.task.DispatchContext):  # type: ignore[misc] # TVM has no t
             return None
         self.asked = True
         return self._config
-
-
-def chosen_by(line: str) -> Chosen:
-    """The context in which a kernel is lowered with the configuration of a line of a log."""
-    found = _decoded(line)
-    found.config.cost = 0.0
-    return Chosen(found.task.workload, found.config)
 
 
 def _next(tuning: Tuning) -> Any:
