@@ -149,7 +149,7 @@ def test_all_baselines_come_first_and_then_the_hot_kernels_get_the_trials(rig: R
     }
     tasks = rig.search(trials=90, batch=4, flat_after=None)["tasks"]
     assert sorted(rig.bench.said("measure")[:3]) == ["conv2d/untuned", "dense/untuned", "softmax/untuned"]
-    assert tasks["conv2d"].trials > tasks["dense"].trials > tasks["softmax"].trials == 1
+    assert tasks["conv2d"].trials > tasks["dense"].trials > tasks["softmax"].trials == 1 + 4  # its first candidates, before the budget ends
     assert sum(task.trials for task in tasks.values()) == 90
 
 
@@ -250,6 +250,21 @@ def test_a_small_budget_leaves_each_task_its_share_of_first_candidates(rig: Rig,
     tasks = rig.search(trials=trials)["tasks"].values()
     assert sum(task.trials for task in tasks) == trials
     assert set(rig.bench.said("propose")[:3]) == {f"{kernel} {each}" for kernel in rig.tasks()}
+
+
+@pytest.mark.parametrize(("budget", "spent"), [({"trials": 3 + 40}, 0.0), ({"seconds": 43.0}, 1.0)])
+def test_a_task_that_falls_fast_takes_no_first_candidates_of_others(rig: Rig, budget: dict[str, Any], spent: float) -> None:
+    """40 trials, by number or by time of 1 s each: 13 for each of three tasks, however much the first one gains."""
+
+    def pass_time(fingerprint: str) -> None:
+        rig.clock.now += spent
+
+    rig.bench.on_measure = pass_time
+    rig.bench.times |= {f"{kernel}/untuned": 1000.0 for kernel in rig.tasks()}
+    rig.bench.times |= {f"conv2d/{number}": 900.0 * 0.9**number for number in range(1, 99)}
+    tasks = rig.search(**budget)["tasks"]
+    assert set(rig.bench.said("propose")[:3]) == {"conv2d 13", "dense 13", "softmax 14"}
+    assert {name: task.trials for name, task in tasks.items()} == {"conv2d": 14, "dense": 14, "softmax": 15}
 
 
 def test_each_task_has_its_limit_and_the_selection_may_set_another(rig: Rig) -> None:
