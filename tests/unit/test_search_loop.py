@@ -26,7 +26,7 @@ from workbench.records.trial import (
     MeasureOptions,
     Trial,
 )
-from workbench.records.tuning import FAILED, FASTER, FINISHED, NOT_FASTER, DryRun, TaskProgress
+from workbench.records.tuning import FAILED, FASTER, FINISHED, NOT_FASTER, STOPPED, DryRun, TaskProgress
 from workbench.store.trials import TrialTable
 from workbench.tuning_database import read_database
 
@@ -493,6 +493,23 @@ def test_a_trial_that_could_not_be_stored_is_not_counted_by_the_writes_that_stil
         rig.search("conv2d", per_task=500)
     stored = rig.stored("conv2d")
     assert (stored.trials, stored.best, stored.best_us) == (3, 1, 40.0) == (len(rig.trials("conv2d")), 1, 40.0)
+
+
+def test_a_task_whose_end_could_not_be_stored_is_no_ended_one_by_the_writes_that_still_fit(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_progress = TrialTable.set_progress
+    full = [True]
+
+    def once_full(table: TrialTable, progress: TaskProgress) -> None:
+        if progress.state == FINISHED and full.pop():
+            raise EnvironmentFault("The disk is full.")
+        set_progress(table, progress)
+
+    monkeypatch.setattr(TrialTable, "set_progress", once_full)
+    with pytest.raises(EnvironmentFault, match="disk is full"):
+        rig.search("conv2d", "dense", per_task=3)
+    assert {(rig.stored(kernel).state, rig.stored(kernel).stopped_because) for kernel in ("conv2d", "dense")} == {(STOPPED, "the search failed")}
+    monkeypatch.undo()
+    assert rig.search("conv2d", "dense", per_task=3, resume=True)["trials"] == 6
 
 
 def test_another_search_follows_one_that_failed(rig: Rig) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from workbench.errors import SelectionError
 from workbench.escaping import plain
@@ -154,18 +155,18 @@ class Agenda:
             trials = before.progress.budget_trials if trials is None else trials
             seconds = before.progress.budget_seconds if seconds is None else seconds
         state = SEARCHING if run.is_begun else WAITING
-        run.progress = replace(run.progress, state=state, stopped_because="", budget_trials=trials, budget_seconds=seconds)
-        self.note(run)
+        self._set(run, replace(run.progress, state=state, stopped_because="", budget_trials=trials, budget_seconds=seconds))
 
     def drop(self, task: str) -> None:
         """Search a task no more; raises SelectionError if it is none of the search."""
         self.end(self.named(task), DROPPED, "dropped by the user")
 
-    def reopen(self, run: TaskRun) -> None:
-        """Let a task that had finished go on, since its limits have changed."""
-        if run.progress.state == FINISHED:
-            run.progress = replace(run.progress, state=SEARCHING if run.is_begun else WAITING, stopped_because="")
-        self.note(run)
+    def reopen(self, run: TaskRun, **limits: Any) -> None:
+        """Let a task that had finished go on, since its limits have changed: those of the whole search, or `limits` of its own progress."""
+        progress = replace(run.progress, **limits)
+        if progress.state == FINISHED:
+            progress = replace(progress, state=SEARCHING if run.is_begun else WAITING, stopped_because="")
+        self._set(run, progress)
 
     def named(self, task: str) -> TaskRun:
         """A task of the search; raises SelectionError if there is none of that name."""
@@ -187,8 +188,7 @@ class Agenda:
 
     def end(self, run: TaskRun, state: str, why: str) -> None:
         """End a task."""
-        run.progress = replace(run.progress, state=state, stopped_because=why)
-        self.note(run)
+        self._set(run, replace(run.progress, state=state, stopped_because=why))
 
     def end_all(self, state: str, why: str) -> None:
         """End all tasks that have not ended."""
@@ -203,8 +203,13 @@ class Agenda:
 
     def note(self, run: TaskRun) -> None:
         """Store how far a task is, unless it was made anew meanwhile."""
+        self._set(run, run.progress)
+
+    def _set(self, run: TaskRun, progress: TaskProgress) -> None:
+        """Store how far a task is, then reckon with it: what could not be stored is not so, for whoever writes later."""
         if self.runs.get(run.task.task) is run:
-            self._note(run.progress)
+            self._note(progress)
+        run.progress = progress
 
     def _new_run(self, task: Task) -> TaskRun:
         """A task that joins, as far as earlier searches came; of times under other conditions it is only noted that they are there."""
