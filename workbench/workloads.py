@@ -7,7 +7,6 @@ TVM: calling the function and reading its tensors is an engine's job.
 from __future__ import annotations
 
 import importlib
-import json
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, cast, overload
 
+from workbench import strict_json
 from workbench.errors import ModelError
 from workbench.escaping import plain
 
@@ -245,13 +245,9 @@ def parse_arguments(text: str) -> tuple[Any, ...]:
         ModelError: It is no JSON, no list, or has a number that JSON does not have.
     """
     try:
-        values = json.loads(text, parse_constant=_refuse_constant)
+        values = strict_json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ModelError(f"The arguments {plain(text)} are no JSON: {plain(str(error), 120)}.", "Write them like --args '[1, 7, 7]'.") from error
     if not isinstance(values, list):
         raise ModelError(f"The arguments {plain(text)} are no list.", "Write them like --args '[1, 7, 7]'.")
     return tuple(values)
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number in JSON")

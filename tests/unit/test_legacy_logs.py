@@ -153,7 +153,7 @@ def test_damaged_lines_are_set_aside_with_number_and_reason_and_the_others_read(
         "it claims success without a measured time that makes sense",
         "the task has 1 items instead of at least 2",
         "the workload's name is 1, not a text",
-        "it is no JSON value: NaN is no JSON value",
+        "it is no JSON value: NaN is not a JSON value",
         "it is nested too deeply",
     ]
 

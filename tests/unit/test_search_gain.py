@@ -41,6 +41,34 @@ def test_the_fall_from_the_untuned_kernel_is_not_expected_again() -> None:
     assert most_promising([tuned, untouched(1, 70_000.0)]) == 1
 
 
+def test_the_untuned_kernel_is_no_part_of_the_rate_where_the_first_candidates_fail() -> None:
+    # three that failed or were slower leave the best where it was; then 4,000 us to 3,000 us in 31 steps
+    late = [150_000.0] * 4 + [4000.0] * 8 + [3000.0] * 24
+    assert expected_gain(Prospect(1, 3000.0, late)) == pytest.approx(3000.0 * (1 - 0.75 ** (1 / 31)))
+    # nothing is faster than the default schedule of a GPU yet: the hope, 0.5 / 34 * 24 / 34
+    assert expected_gain(Prospect(1, 100.0, [100.0] * 10)) == pytest.approx(100.0 * 0.5 / 34 * 24 / 34)
+    # the first that is faster: no rate yet, and the hope for 11 trials
+    assert expected_gain(Prospect(1, 60.0, [*[100.0] * 10, 60.0])) == pytest.approx(60.0 * 0.5 / 35 * 24 / 35)
+
+
+def test_the_luck_of_two_trials_is_no_rate_of_one_half() -> None:
+    # halved in one step, which counts as 15: 1 - 0.5^(1/15), 4.5 % instead of 50 %
+    assert expected_gain(Prospect(1, 500.0, [9000.0, 1000.0, 500.0])) == pytest.approx(500.0 * (1 - 0.5 ** (1 / 15)))
+
+
+def test_what_is_under_way_is_taken_to_do_what_is_expected_of_it() -> None:
+    # the hope as it will be after 8 + 16 trials: 0.5 / 48 * 24 / 48
+    assert expected_gain(Prospect(1, 100.0, [100.0] * 8, pending=16)) == pytest.approx(100.0 * 0.5 / 48 * 24 / 48)
+    # a tenth of what is left after two more steps of a tenth
+    falling = [5000.0] + [1000.0 * 0.9**number for number in range(32)]
+    assert expected_gain(Prospect(1, falling[-1], falling, pending=2)) == pytest.approx(0.1 * 0.81 * falling[-1])
+
+
+def test_a_task_whose_round_is_under_way_leaves_the_next_one_to_another_like_it() -> None:
+    assert most_promising([Prospect(1, 100.0, [100.0], pending=16), untouched(1, 90.0)]) == 1
+    assert most_promising([Prospect(1, 100.0, [100.0], pending=16), untouched(1, 30.0)]) == 0  # 25^2 / 41^2 of 100 is 37
+
+
 def test_only_the_last_32_trials_count_as_the_last() -> None:
     history = [1_000_000.0, 500_000.0] + [10.0] * 32
     # nothing was saved lately: the hope, 0.5 * 10 / 58 * 24 / 58

@@ -26,7 +26,7 @@ from workbench.records.trial import (
     MeasureOptions,
     Trial,
 )
-from workbench.records.tuning import FAILED, FASTER, FINISHED, NOT_FASTER, DryRun, TaskProgress
+from workbench.records.tuning import FAILED, FASTER, FINISHED, NOT_FASTER, STOPPED, DryRun, TaskProgress
 from workbench.store.trials import TrialTable
 from workbench.tuning_database import read_database
 
@@ -149,7 +149,7 @@ def test_all_baselines_come_first_and_then_the_hot_kernels_get_the_trials(rig: R
     }
     tasks = rig.search(trials=90, batch=4, flat_after=None)["tasks"]
     assert sorted(rig.bench.said("measure")[:3]) == ["conv2d/untuned", "dense/untuned", "softmax/untuned"]
-    assert tasks["conv2d"].trials > tasks["dense"].trials > tasks["softmax"].trials == 1
+    assert tasks["conv2d"].trials > tasks["dense"].trials > tasks["softmax"].trials == 1 + 4  # its first candidates, before the budget ends
     assert sum(task.trials for task in tasks.values()) == 90
 
 
@@ -250,6 +250,21 @@ def test_a_small_budget_leaves_each_task_its_share_of_first_candidates(rig: Rig,
     tasks = rig.search(trials=trials)["tasks"].values()
     assert sum(task.trials for task in tasks) == trials
     assert set(rig.bench.said("propose")[:3]) == {f"{kernel} {each}" for kernel in rig.tasks()}
+
+
+@pytest.mark.parametrize(("budget", "spent"), [({"trials": 3 + 40}, 0.0), ({"seconds": 43.0}, 1.0)])
+def test_a_task_that_falls_fast_takes_no_first_candidates_of_others(rig: Rig, budget: dict[str, Any], spent: float) -> None:
+    """40 trials, by number or by time of 1 s each: 13 for each of three tasks, however much the first one gains."""
+
+    def pass_time(fingerprint: str) -> None:
+        rig.clock.now += spent
+
+    rig.bench.on_measure = pass_time
+    rig.bench.times |= {f"{kernel}/untuned": 1000.0 for kernel in rig.tasks()}
+    rig.bench.times |= {f"conv2d/{number}": 900.0 * 0.9**number for number in range(1, 99)}
+    tasks = rig.search(**budget)["tasks"]
+    assert set(rig.bench.said("propose")[:3]) == {"conv2d 13", "dense 13", "softmax 14"}
+    assert {name: task.trials for name, task in tasks.items()} == {"conv2d": 14, "dense": 14, "softmax": 15}
 
 
 def test_each_task_has_its_limit_and_the_selection_may_set_another(rig: Rig) -> None:
@@ -478,6 +493,23 @@ def test_a_trial_that_could_not_be_stored_is_not_counted_by_the_writes_that_stil
         rig.search("conv2d", per_task=500)
     stored = rig.stored("conv2d")
     assert (stored.trials, stored.best, stored.best_us) == (3, 1, 40.0) == (len(rig.trials("conv2d")), 1, 40.0)
+
+
+def test_a_task_whose_end_could_not_be_stored_is_no_ended_one_by_the_writes_that_still_fit(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_progress = TrialTable.set_progress
+    full = [True]
+
+    def once_full(table: TrialTable, progress: TaskProgress) -> None:
+        if progress.state == FINISHED and full.pop():
+            raise EnvironmentFault("The disk is full.")
+        set_progress(table, progress)
+
+    monkeypatch.setattr(TrialTable, "set_progress", once_full)
+    with pytest.raises(EnvironmentFault, match="disk is full"):
+        rig.search("conv2d", "dense", per_task=3)
+    assert {(rig.stored(kernel).state, rig.stored(kernel).stopped_because) for kernel in ("conv2d", "dense")} == {(STOPPED, "the search failed")}
+    monkeypatch.undo()
+    assert rig.search("conv2d", "dense", per_task=3, resume=True)["trials"] == 6
 
 
 def test_another_search_follows_one_that_failed(rig: Rig) -> None:

@@ -7,7 +7,6 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,8 @@ from workbench.records.tuning import TaskProgress
 from workbench.records.view import COMPUTE_DAG, RESOURCES, TIR, ViewText
 from workbench.search import attention
 from workbench.session import SessionDirectory
-from workbench.store import Store
 from workbench.worker.context import JobContext
-from workbench.worker.view_desk import INSPECT, ViewDesk
+from workbench.worker.view_desk import INSPECT, DeskBesideSearch, ViewDesk
 
 LIMIT_S = 10.0
 RATE = Rate(1e12, 1e12, 0.0, 15)
@@ -250,20 +248,6 @@ def test_without_a_search_the_command_is_waited_for_and_can_be_interrupted(lab: 
 # while a search runs
 
 
-@dataclass(frozen=True)
-class Side:
-    """The desk as the search looks after it."""
-
-    desk: ViewDesk
-    store: Store
-
-    def look(self, *, may_begin: bool) -> bool:
-        return self.desk.look(self.store, may_begin=may_begin)
-
-    def abandon(self) -> None:
-        self.desk.abandon(self.store)
-
-
 class Searched:
     """A search that looks after a desk."""
 
@@ -271,7 +255,7 @@ class Searched:
         self.viewer = FakeViewer()
         engine: Any = type("FakeEngine", (), {"viewer": lambda _: self.viewer})()
         self.rig = Rig(directory, Bench(), scratch, exclusive=exclusive)
-        self.rig.side_work = lambda store: Side(ViewDesk(engine), store)
+        self.rig.side_work = lambda store: DeskBesideSearch(ViewDesk(engine), store)
 
     def ask(self, trial: int = 0) -> int:
         return self.rig.tell(INSPECT, task="conv2d", trial=trial, views=[COMPUTE_DAG])  # the traces of these trials are none

@@ -20,8 +20,7 @@ class KernelTime:
         name: Name of its kernel.
         weight: Rows that call it.
         before_us: Time of all its calls, untuned.
-        after_us: The same now.
-        is_measured: True if both were measured within the model; False if `after_us` is a forecast.
+        after_us: The same now, or as it is forecast.
         text: What is known of the difference, in a sentence.
     """
 
@@ -30,7 +29,6 @@ class KernelTime:
     weight: int
     before_us: float
     after_us: float
-    is_measured: bool
     text: str
 
 
@@ -46,14 +44,14 @@ def searched(profile: Profile, progress: Iterable[TaskProgress]) -> tuple[Kernel
         part = TunedPart(task.time_us, task.weight, before, now)
         after = task.time_us - (profile.total_us - forecast_us(profile.total_us, profile.rows_us, [part]))
         text = item.final.why if item.final is not None else "the search named no winner yet"
-        found.append(KernelTime(task.task, task.name, task.weight, task.time_us, after, is_measured=False, text=text))
+        found.append(KernelTime(task.task, task.name, task.weight, task.time_us, after, text=text))
     return tuple(sorted(found, key=lambda kernel: -kernel.before_us))
 
 
 def applied(comparison: Comparison) -> tuple[KernelTime, ...]:
     """The kernels that have another schedule in the applied model, as they were measured there, the hottest first."""
     found = [
-        KernelTime(item.task, item.kernel, item.weight, item.baseline_us * item.weight, item.tuned_us * item.weight, is_measured=True, text=item.text)
+        KernelTime(item.task, item.kernel, item.weight, item.baseline_us * item.weight, item.tuned_us * item.weight, text=item.text)
         for item in comparison.used_records
         if item.baseline_us is not None and item.tuned_us is not None
     ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, TypeVar
 
+from workbench import strict_json
 from workbench.escaping import plain
 
 MAX_LINE_LENGTH = 10**7
@@ -70,7 +70,7 @@ def json_value(text: str) -> Any:
     if len(text) > MAX_LINE_LENGTH:
         raise LineError(f"it has {len(text):,} characters; at most {MAX_LINE_LENGTH:,} are read")
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return strict_json.loads(text)
     except RecursionError as error:
         raise LineError("it is nested too deeply") from error
     except ValueError as error:
@@ -119,7 +119,3 @@ def member(value: Any, key: str, what: str) -> Any:
     if key not in value:
         raise LineError(f"{what} has no {key!r}")
     return value[key]
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON value")

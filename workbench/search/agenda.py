@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from workbench.errors import SelectionError
 from workbench.escaping import plain
@@ -51,7 +53,7 @@ class Agenda:
     ) -> None:
         self.runs: dict[str, TaskRun] = {}
         self.budget = request.budget
-        self.trials = history.trials
+        self.trials = self._trials_before = history.trials
         self.stopping = ""
         self._request = request
         self._tasks = tasks
@@ -79,11 +81,14 @@ class Agenda:
         if fresh is not None:
             return fresh if self._room(pending) > 0 else None
         ready = [run for run in self.runs.values() if run.is_open and run.has_reference and self.round_size(run, pending) > 0]
-        return ready[most_promising([run.prospect() for run in ready])] if ready else None
+        untried = [run for run in ready if self._is_untried(run, pending)]
+        if untried and self._foreseen(pending) < (len(untried) + 1) * self._request.batch:
+            ready = untried  # a round of another one would leave too little for their first candidates
+        return ready[most_promising([run.prospect(_count(run, pending)) for run in ready])] if ready else None
 
     def round_size(self, run: TaskRun, pending: Sequence[Round]) -> int:
         """Candidates of the next round of a task: no more than any budget allows once all that is pending is measured."""
-        own = sum(round_.count for round_ in pending if round_.run is run)
+        own = _count(run, pending)
         if self._request.dry_run is not None:
             return min(self._request.batch, self._request.dry_run - run.tried - own)
         limit = self._limit(run)
@@ -150,18 +155,18 @@ class Agenda:
             trials = before.progress.budget_trials if trials is None else trials
             seconds = before.progress.budget_seconds if seconds is None else seconds
         state = SEARCHING if run.is_begun else WAITING
-        run.progress = replace(run.progress, state=state, stopped_because="", budget_trials=trials, budget_seconds=seconds)
-        self.note(run)
+        self._set(run, replace(run.progress, state=state, stopped_because="", budget_trials=trials, budget_seconds=seconds))
 
     def drop(self, task: str) -> None:
         """Search a task no more; raises SelectionError if it is none of the search."""
         self.end(self.named(task), DROPPED, "dropped by the user")
 
-    def reopen(self, run: TaskRun) -> None:
-        """Let a task that had finished go on, since its limits have changed."""
-        if run.progress.state == FINISHED:
-            run.progress = replace(run.progress, state=SEARCHING if run.is_begun else WAITING, stopped_because="")
-        self.note(run)
+    def reopen(self, run: TaskRun, **limits: Any) -> None:
+        """Let a task that had finished go on, since its limits have changed: those of the whole search, or `limits` of its own progress."""
+        progress = replace(run.progress, **limits)
+        if progress.state == FINISHED:
+            progress = replace(progress, state=SEARCHING if run.is_begun else WAITING, stopped_because="")
+        self._set(run, progress)
 
     def named(self, task: str) -> TaskRun:
         """A task of the search; raises SelectionError if there is none of that name."""
@@ -183,8 +188,7 @@ class Agenda:
 
     def end(self, run: TaskRun, state: str, why: str) -> None:
         """End a task."""
-        run.progress = replace(run.progress, state=state, stopped_because=why)
-        self.note(run)
+        self._set(run, replace(run.progress, state=state, stopped_because=why))
 
     def end_all(self, state: str, why: str) -> None:
         """End all tasks that have not ended."""
@@ -199,8 +203,13 @@ class Agenda:
 
     def note(self, run: TaskRun) -> None:
         """Store how far a task is, unless it was made anew meanwhile."""
+        self._set(run, run.progress)
+
+    def _set(self, run: TaskRun, progress: TaskProgress) -> None:
+        """Store how far a task is, then reckon with it: what could not be stored is not so, for whoever writes later."""
         if self.runs.get(run.task.task) is run:
-            self._note(run.progress)
+            self._note(progress)
+        run.progress = progress
 
     def _new_run(self, task: Task) -> TaskRun:
         """A task that joins, as far as earlier searches came; of times under other conditions it is only noted that they are there."""
@@ -230,15 +239,30 @@ class Agenda:
     def _fair_share(self, pending: Sequence[Round]) -> int:
         """Candidates of a round that leaves enough for the tasks of which no candidate was tried yet."""
         untried = sum(self._is_untried(run, pending) for run in self.runs.values())
-        if not untried or self.budget.trials is None:
+        foreseen = self._foreseen(pending)
+        if not untried or foreseen >= untried * self._request.batch:
             return self._request.batch
-        return min(self._request.batch, max(_LEAST_ROUND, self._room(pending) // untried))
+        return min(self._request.batch, max(_LEAST_ROUND, int(foreseen / untried)))
+
+    def _foreseen(self, pending: Sequence[Round]) -> float:
+        """Trials for which budgets have room, that of time at the pace of this search so far; infinity where nothing bounds them."""
+        by_trials = math.inf if self.budget.trials is None else float(self._room(pending))
+        measured, spent_s = self.trials - self._trials_before, self.now()
+        if self.budget.seconds is None or not measured or spent_s <= 0.0:
+            return by_trials
+        under_way = sum(round_.count for round_ in pending)
+        return min(by_trials, (self.budget.seconds - spent_s) * measured / spent_s - under_way)
 
     def _room(self, pending: Sequence[Round]) -> int:
         """Trials that the whole search may still begin."""
         if self.budget.trials is None or self._request.dry_run is not None:
             return self._request.batch
         return self.budget.trials - self.trials - sum(round_.count for round_ in pending)
+
+
+def _count(run: TaskRun, pending: Sequence[Round]) -> int:
+    """Candidates of a task that are under way."""
+    return sum(round_.count for round_ in pending if round_.run is run)
 
 
 def _said_of_dry_run(counts: DryRun | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from workbench.errors import InputError, SessionError
@@ -57,9 +56,7 @@ def _change_budget(agenda: Agenda, arguments: Mapping[str, Any]) -> None:
             agenda.reopen(run)
         return
     run = agenda.named(task_identifier(arguments))
-    changed = {f"budget_{name}": value for name, value in task_budget(limits).items()}
-    run.progress = replace(run.progress, **changed)
-    agenda.reopen(run)
+    agenda.reopen(run, **{f"budget_{name}": value for name, value in task_budget(limits).items()})
 
 
 def _without_task(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import bisect
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 _WINDOW = 32
+_LEAST_STEPS = 15
+"""Fewer trials than a round tell little: what they gained counts as gained by so many steps."""
+
 _OPTIMISM = 0.5
 """Share of a kernel's time that a search is hoped to save while nothing is known of it; the hope fades as trials are spent."""
 
@@ -19,27 +24,35 @@ class Prospect:
     Attributes:
         weight: Rows that call the kernel.
         best_us: Present time of one call: the best trial's, or the baseline's if that is less.
-        history_us: Best time after each trial, oldest first.
+        history_us: Best time after each trial, oldest first; the first one is the untuned kernel's.
+        pending: Candidates that are under way.
     """
 
     weight: int
     best_us: float
     history_us: Sequence[float]
+    pending: int = 0
 
 
 def expected_gain(prospect: Prospect) -> float:
     """Microseconds of the whole model that the next trial is expected to save.
 
     The larger of two: the best time going on to fall at the rate of the last trials, as a factor a trial, and a hope that fades with the number of
-    trials. The first trial, the untuned kernel, is no part of the rate: the fall from it to the first schedule comes once, and often
-    is a hundred times what any later trial can save.
+    trials. Candidates that are under way are taken to do what is expected of them. The fall from the untuned kernel to the first schedule that is
+    faster is no part of the rate, whenever it came: it comes once, and often is a hundred times what any later trial can save.
     """
     history = prospect.history_us
-    window = history[1:][-_WINDOW:]
-    steps = len(window) - 1
-    rate = 1.0 - (window[-1] / window[0]) ** (1.0 / steps) if steps > 0 and window[0] > 0.0 else 0.0
-    hope = _OPTIMISM / (len(history) + _FADE) * _FADE / (len(history) + _FADE)
-    return prospect.weight * prospect.best_us * max(rate, hope)
+    fallen = _first_below(history)
+    window = history[max(fallen, len(history) - _WINDOW) :]
+    rate = 1.0 - (window[-1] / window[0]) ** (1.0 / max(len(window) - 1, _LEAST_STEPS)) if window else 0.0
+    spent = len(history) + prospect.pending + _FADE
+    hope = _OPTIMISM / spent * _FADE / spent
+    return prospect.weight * prospect.best_us * max(rate * (1.0 - rate) ** prospect.pending, hope)
+
+
+def _first_below(history_us: Sequence[float]) -> int:
+    """Place of the first time in a falling series that is below the one it begins with; its length if there is none."""
+    return bisect.bisect_right(history_us, -history_us[0], key=operator.neg) if history_us else 0
 
 
 def most_promising(prospects: Sequence[Prospect]) -> int:

@@ -91,9 +91,9 @@ class TaskRun:
         """Time of one call as things stand: the best trial's, or the baseline's."""
         return min((time_us for time_us in (self.progress.baseline_us, self.progress.best_us) if time_us is not None), default=0.0)
 
-    def prospect(self) -> Prospect:
-        """What is known of it when the next trials are given away."""
-        return Prospect(self.task.weight, self.present_us, self.history_us)
+    def prospect(self, pending: int) -> Prospect:
+        """What is known of it when the next trials are given away, and `pending` candidates are under way."""
+        return Prospect(self.task.weight, self.present_us, self.history_us, pending)
 
     def finalists(self, count: int) -> list[int]:
         """Numbers of the best trials apart from the baseline, best first."""

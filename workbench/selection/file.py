@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NoReturn
 
+from workbench import strict_json
 from workbench.errors import SelectionError
 from workbench.escaping import plain
 from workbench.records.profile import Profile, Task
@@ -77,21 +78,10 @@ def _parse(text: str) -> object:
     if len(text) > MOST_BYTES or len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
         raise SelectionError(f"The selection file is larger than {MOST_BYTES:,} bytes.", _EXPORT)
     try:
-        return json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
+        return strict_json.loads(text, unique_keys=True)
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else plain(str(error), 120)
         raise SelectionError(f"The selection file is not valid JSON: {reason}.", _EXPORT) from error
-
-
-def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        raise ValueError("a key stands twice in one object")
-    return values
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON value")
 
 
 def _check_version(values: dict[str, object]) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from workbench.errors import Interrupted, SessionError
+from workbench.escaping import plain
 from workbench.records.command import ABANDONED, CANCELLED, DONE, FAILED, FINAL_STATES, PENDING, RUNNING, Command, Event, Failure, WorkerState
 from workbench.records.decode import decode
 from workbench.records.profile import Profile, Row, Task
@@ -27,6 +28,9 @@ from workbench.store.trials import TrialTable
 from workbench.store.values import column, dumps, loads, loads_or_none
 
 _COMMAND_COLUMNS = "command, kind, arguments, state, cancelled, result, failure"
+_STRANGE = (ValueError, TypeError, KeyError, IndexError, RecursionError, OverflowError)
+"""What content raises that nobody of the workbench wrote."""
+
 _OLD_RULE = "; made before the present profile"
 
 
@@ -239,7 +243,7 @@ class Store:
             return int(cursor.lastrowid or 0)
 
     def take_command(self, kinds: Collection[str] | None = None) -> Command | None:
-        """The oldest pending command (of some kinds, or of any), now running; None if there is none."""
+        """The oldest pending command (of some kinds, or of any), now running; None if there is none. One that cannot be read is answered so."""
         wanted = "" if kinds is None else f" AND kind IN ({', '.join('?' * len(kinds))})"
         oldest = f"SELECT command FROM commands WHERE state = ?{wanted} ORDER BY command LIMIT 1"  # noqa: S608 - placeholders only
         arguments = (PENDING, *(kinds or ()))
@@ -247,11 +251,21 @@ class Store:
             if self._sql.execute(oldest, arguments).fetchone() is None:
                 return None
             with self._connection.transaction() as sql:
-                found = sql.execute(oldest, arguments).fetchone()
-                if found is None:
-                    return None
-                sql.execute("UPDATE commands SET state = ? WHERE command = ?", (RUNNING, found[0]))
-                return self._command(found[0])
+                while (found := sql.execute(oldest, arguments).fetchone()) is not None:
+                    sql.execute("UPDATE commands SET state = ? WHERE command = ?", (RUNNING, found[0]))
+                    try:
+                        return self._command(found[0])
+                    except _STRANGE as error:
+                        self._refuse_unreadable(found[0], error)
+                return None
+
+    def _refuse_unreadable(self, command: int, error: Exception) -> None:
+        """Answer a command that cannot be read, and leave one in its place that can: whoever wrote it, nobody else is to stumble over it."""
+        failure = Failure("SessionError", f"The command cannot be read: {plain(str(error), 200)}.", "Give it again.")
+        self._sql.execute(
+            "UPDATE commands SET arguments = '{}', state = ?, cancelled = 0, result = NULL, failure = ? WHERE command = ?",
+            (FAILED, dumps(failure.to_dict()), command),
+        )
 
     def finish_command(
         self, command: int, *, result: Mapping[str, Any] | None = None, failure: Failure | None = None, cancelled: bool = False
@@ -277,10 +291,20 @@ class Store:
         What ran has lost its worker. What waits may be years old and of anybody who wrote the session; a front that still waits for it gives it
         again.
         """
-        failure = Failure(kind="WorkerDied", message="The worker that ran this command is gone.", remedy="Try again.")
         with self._connection.transaction() as sql:
-            sql.execute("UPDATE commands SET state = ?, failure = ? WHERE state = ?", (FAILED, dumps(failure.to_dict()), RUNNING))
+            self._fail_running(Failure("WorkerDied", "The worker that ran this command is gone.", "Try again."))
             sql.execute("UPDATE commands SET state = ? WHERE state = ? AND command < ?", (ABANDONED, PENDING, first))
+
+    def fail_left(self) -> None:
+        """Answer what a worker took and has no answer for: called between its commands, when nothing runs. Its front waits.
+
+        A search takes commands of its own, and may end by a disk on which they could not be answered.
+        """
+        with self._connection.transaction():
+            self._fail_running(Failure("SessionError", "The work that this command was for has failed.", "Start that again."))
+
+    def _fail_running(self, failure: Failure) -> None:
+        self._sql.execute("UPDATE commands SET state = ?, failure = ? WHERE state = ?", (FAILED, dumps(failure.to_dict()), RUNNING))
 
     def abandon_command(self, command: int) -> None:
         """Leave a running command to whoever still waits for it: its worker ends."""
@@ -356,5 +380,5 @@ class Store:
         with self._connection.errors():
             try:
                 yield
-            except (ValueError, TypeError, KeyError, IndexError, RecursionError, OverflowError) as error:
+            except _STRANGE as error:
                 raise damaged(self._path, error) from error

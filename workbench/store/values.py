@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NoReturn
+from typing import Any
+
+from workbench import strict_json
 
 
 def dumps(value: Any) -> str:
@@ -13,7 +15,7 @@ def dumps(value: Any) -> str:
 
 def loads(text: Any) -> Any:
     """A value from JSON text; raises ValueError for anything that `dumps` does not write."""
-    return json.loads(text, parse_constant=_refuse_constant)
+    return strict_json.loads(text)
 
 
 def loads_or_none(text: Any) -> Any:
@@ -24,7 +26,3 @@ def loads_or_none(text: Any) -> Any:
 def column(text: str | None) -> str | None:
     """A text that SQLite can hold in a column of its own: a name may have half a character in it, which no UTF-8 has."""
     return None if text is None else text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON value")

@@ -8,7 +8,7 @@ import time
 import traceback
 from collections.abc import Callable
 
-from workbench.errors import EnvironmentFault, Interrupted, WorkbenchError
+from workbench.errors import EnvironmentFault, Interrupted, SessionError, WorkbenchError
 from workbench.escaping import plain
 from workbench.records.command import Command, Failure
 from workbench.session import SessionDirectory
@@ -67,6 +67,7 @@ class Service:
                 self._presence.wait(_POLL_S)
                 continue
             self._answer(store, jobs, command)
+            store.fail_left()
             last_work = time.monotonic()
 
     def _answer(self, store: Store, jobs: dict[str, Job], command: Command) -> None:
@@ -78,7 +79,7 @@ class Service:
             front_gone=self._presence.is_gone,
         )
         try:
-            result = jobs[command.kind](context, command.arguments)
+            result = _job(jobs, command)(context, command.arguments)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a job raises is an answer to the front, not the end of the worker
             self._answer_failure(store, command, error)
         else:
@@ -115,6 +116,18 @@ class Service:
                 raise Interrupted("The work was stopped.")
 
         return progress
+
+
+def _job(jobs: dict[str, Job], command: Command) -> Job:
+    """What to do for a command.
+
+    Raises:
+        SessionError: Nothing: it is of another version of the workbench, or of nobody's.
+    """
+    job = jobs.get(command.kind)
+    if job is None:
+        raise SessionError(f"The worker of this session knows no command {plain(command.kind, 60)}.", "Use fronts of one version of the workbench.")
+    return job
 
 
 def _failure(error: BaseException) -> Failure:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import hashlib
-from dataclasses import dataclass
 from typing import Any
 
 from workbench.engines.protocol import Engine
@@ -28,7 +27,7 @@ from workbench.search.resuming import check_schedule, chosen_space
 from workbench.store import Store
 from workbench.worker.context import JobContext
 from workbench.worker.transferring import Transfer
-from workbench.worker.view_desk import ViewDesk
+from workbench.worker.view_desk import DeskBesideSearch, ViewDesk
 from workbench.workloads import load_schedule
 
 
@@ -108,27 +107,11 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
             transferred=transfer.records,
             control=Control(store, context.command, front_gone=context.front_gone),
             on_progress=context.on_progress,
-            side_work=None if desk is None else _SideWork(desk, store),
+            side_work=None if desk is None else DeskBesideSearch(desk, store),
         )
         result = {**search.run(), "transfer": transfer.summary(search.inherited())}
     store.update_manifest({"last_stop": {"command": "tune", "cause": result["stopped_because"]}})
     return result
-
-
-@dataclass(frozen=True)
-class _SideWork:
-    """Implements `workbench.search.attention.SideWork`: views for fronts, from the search's own store."""
-
-    desk: ViewDesk
-    store: Store
-
-    def look(self, *, may_begin: bool) -> bool:
-        """Take and answer what fronts want to see; True while something is being made."""
-        return self.desk.look(self.store, may_begin=may_begin)
-
-    def abandon(self) -> None:
-        """Leave what is being made to be asked for again."""
-        self.desk.abandon(self.store)
 
 
 def refuse_control(context: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from workbench.analysis.roofline import roofline, roofline_text
@@ -149,6 +149,22 @@ class ViewDesk:
         command, self._command = self._command, None
         if command is not None:
             store.finish_command(command, result=result, failure=failure, cancelled=cancelled)
+
+
+@dataclass(frozen=True)
+class DeskBesideSearch:
+    """Implements `workbench.search.attention.SideWork`: views for fronts, from the search's own store."""
+
+    desk: ViewDesk
+    store: Store
+
+    def look(self, *, may_begin: bool) -> bool:
+        """Take and answer what fronts want to see; True while something is being made."""
+        return self.desk.look(self.store, may_begin=may_begin)
+
+    def abandon(self) -> None:
+        """Leave what is being made to be asked for again."""
+        self.desk.abandon(self.store)
 
 
 def _views(names: object) -> tuple[str, ...]:

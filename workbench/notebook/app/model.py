@@ -89,10 +89,6 @@ class AppModel:
         self._attach(session)
         self._do(self._work, self._warm_up)
 
-    def profile_again(self) -> None:
-        """Measure the model of the session again."""
-        self._do(self._work, lambda: self._profile(refresh=True))
-
     def cancel(self) -> None:
         """End the long step that runs at once, within some seconds; what was there before, or was measured so far, is kept."""
         self._do(self._control, self._cancel)

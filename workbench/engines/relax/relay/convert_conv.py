@@ -8,7 +8,7 @@ from tvm import relax
 from tvm.relax import op as R
 
 from workbench.engines.relax.relay.layouts import Layout
-from workbench.engines.relax.relay.operation import Blocked, Converter, Operation, Value, shape_of
+from workbench.engines.relax.relay.operation import Converter, Operation, Value, shape_of
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 _CONV = {1: R.nn.conv1d, 2: R.nn.conv2d, 3: R.nn.conv3d}
@@ -36,19 +36,7 @@ def in_layout(operation: Operation, value: Value, layout_text: str, keep: tuple[
 
 def out_of_layout(operation: Operation, result: relax.Expr, now: str, text: str) -> Value:
     """The result of a kernel, from the layout it has now to the one of the text."""
-    try:
-        layout = Layout.parse(text)
-    except ValueError as error:
-        operation.fail(f"cannot be converted: {error}")
-    result = operation.emit(result)
-    result = operation.reordered(result, now, layout.plain)
-    if not layout.is_blocked:
-        return result
-    try:
-        layout.packed_shape(shape_of(result))
-    except ValueError as error:
-        operation.fail(f"cannot be converted: {error}")
-    return Blocked(result, layout)
+    return operation.in_layout(operation.emit(result), now, text)
 
 
 def padding_of(operation: Operation, rank: int) -> list[int]:

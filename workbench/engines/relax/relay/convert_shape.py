@@ -8,8 +8,7 @@ from math import prod
 import numpy as np
 from tvm.relax import op as R
 
-from workbench.engines.relax.relay.layouts import Layout
-from workbench.engines.relax.relay.operation import Blocked, Converter, Operation, Value, shape_of
+from workbench.engines.relax.relay.operation import Converter, Operation, Value, shape_of
 
 
 def new_shape(old: Sequence[int], codes: Sequence[int], *, allow_zero: bool = False) -> list[int]:
@@ -148,19 +147,7 @@ def _layout_transform(operation: Operation) -> Value:
     """A blocked layout becomes a note on the plain tensor: nothing is moved until an operator needs the blocked form."""
     value = operation.arg(0)
     source = operation.layout(operation.text("src_layout", ""), value)
-    target_text = operation.text("dst_layout", "")
-    try:
-        target = Layout.parse(target_text)
-    except ValueError as error:
-        operation.fail(f"cannot be converted: {error}")
-    plain = operation.reordered(operation.plain(value, source), source.plain, target.plain)
-    if not target.is_blocked:
-        return plain
-    try:
-        target.packed_shape(shape_of(plain))
-    except ValueError as error:
-        operation.fail(f"cannot be converted: {error}")
-    return Blocked(plain, target)
+    return operation.in_layout(operation.plain(value, source), source.plain, operation.text("dst_layout", ""))
 
 
 def _size(operation: Operation) -> Value:

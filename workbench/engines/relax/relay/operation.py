@@ -164,6 +164,21 @@ class Operation:
             return self.fail(f"cannot be converted: {error}")
         return self.transposed(tensor, axes)
 
+    def in_layout(self, tensor: relax.Expr, source: str, text: str) -> Value:
+        """A tensor of plain layout `source` in the layout that a text names; a blocked one is a note on the plain tensor."""
+        try:
+            layout = Layout.parse(text)
+        except ValueError as error:
+            self.fail(f"cannot be converted: {error}")
+        plain = self.reordered(tensor, source, layout.plain)
+        if not layout.is_blocked:
+            return plain
+        try:
+            layout.packed_shape(shape_of(plain))
+        except ValueError as error:
+            self.fail(f"cannot be converted: {error}")
+        return Blocked(plain, layout)
+
     def axis(self, name: str, default: int, rank: int) -> int:
         """An attribute that names an axis, from 0; -1 is the last."""
         axis = self.integer(name, default)
