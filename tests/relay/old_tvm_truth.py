@@ -1,31 +1,36 @@
 """Runs in a Python with old TVM: builds networks of ``tvm.relay.testing`` and writes what old TVM itself knows of each row of their debug tables.
 
-Exact links without guessing: every parameter is filled with a number of its own, which survives folding and changes of layout; so the constants that a
-compiled function reads tell the source operators that it is of. Usage: ``old_tvm_truth.py NETWORK VARIANT FOLDER``.
+Exact links without guessing: every parameter is filled with a number of its own, which survives folding and changes of layout; so the constants
+that a compiled function reads tell the source operators that it is of. Usage: ``old_tvm_truth.py NETWORK VARIANT FOLDER``.
 """
+
+from __future__ import annotations
 
 import json
 import pathlib
 import sys
+from typing import Any
 
 import numpy as np
 import tvm
 from tvm import relay
+from tvm.auto_scheduler.relay_integration import traverse_to_get_io_tensors
 from tvm.contrib.debugger import debug_executor
 from tvm.relay import testing
 
 TARGET = "llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v3"
 
 
-def lstm():
+def lstm() -> Any:
+    """A small recurrent network."""
     return testing.lstm.get_workload(iterations=3, num_hidden=64)
 
 
-def branches():
+def branches() -> Any:
     """Towers of equal convolutions that meet in sums and a concatenation: shapes alone tell nothing."""
     data = relay.var("data", shape=(1, 16, 28, 28))
 
-    def conv(value, name, size=3, channels=16, groups=1):
+    def conv(value: Any, name: str, size: int = 3, channels: int = 16, groups: int = 1) -> Any:
         weight = relay.var(name + "_weight", shape=(channels, 16 // groups, size, size))
         result = relay.nn.conv2d(value, weight, padding=(size // 2, size // 2), channels=channels, kernel_size=(size, size), groups=groups)
         return relay.nn.relu(relay.nn.bias_add(result, relay.var(name + "_bias", shape=(channels,))))
@@ -63,7 +68,7 @@ VARIANTS = {
 }
 
 
-def marked(module, params):
+def marked(module: Any, params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
     """Parameters that tell which one they are, and the number of each."""
     numbers, values = {}, {}
     for parameter in module["main"].params:
@@ -82,7 +87,7 @@ def marked(module, params):
     return values, numbers
 
 
-def named(value, numbers):
+def named(value: Any, numbers: dict[str, float]) -> str | None:
     """The parameter that a constant came from; None if it is none of them alone."""
     array = value.numpy()
     if array.size == 0 or not np.issubdtype(array.dtype, np.floating):
@@ -93,17 +98,16 @@ def named(value, numbers):
     return next((name for name, item in numbers.items() if item == number), None) if alike else None
 
 
-def main(network, variant, folder):
-    folder = pathlib.Path(folder)
+def main(network: str, variant: str, place: str) -> None:
+    """Build one network, run it once under the debug executor, and write what is known of it."""
+    folder = pathlib.Path(place)
     folder.mkdir(parents=True, exist_ok=True)
     module, params = NETWORKS[network]()
     values, numbers = marked(module, params)
     keys = {}
 
     @tvm.register_func("auto_scheduler.relay_integration.auto_schedule_topi_compute", override=True)
-    def note(function, outputs):
-        from tvm.auto_scheduler.relay_integration import traverse_to_get_io_tensors
-
+    def note(function: Any, outputs: Any) -> None:
         tensors = traverse_to_get_io_tensors(outputs)[0]
         if tensors:
             keys[str(function)] = tvm.auto_scheduler.ComputeDAG(tensors).workload_key()

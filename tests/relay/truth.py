@@ -49,7 +49,9 @@ def _users(text: str, names: set[str]) -> dict[str, int]:
     return {name: number for number, line in lines if "def @main" not in line for name in re.findall(r"%([A-Za-z_]\w*)", line) if name in names}
 
 
-def _wrong(row: Mapping[str, Any], truth: Mapping[str, Any], program: ImportedProgram, origins: Mapping[str, frozenset[int]], users: Mapping[str, int]) -> str:
+def _wrong(
+    row: Mapping[str, Any], truth: Mapping[str, Any], program: ImportedProgram, origins: Mapping[str, frozenset[int]], users: Mapping[str, int]
+) -> str:
     said = origins[row["node"]]
     if not said:
         return "" if _COMPILERS_OWN.fullmatch(row["function"]) else "it is an operator of the program"
