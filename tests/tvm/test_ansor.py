@@ -13,6 +13,7 @@ from tvm import te
 from workbench.engines.relax import bundled_workloads
 from workbench.engines.relax.ansor.stages import Untranslatable, stages_of
 from workbench.engines.relax.ansor.translate import translate
+from workbench.engines.relax.workload_module import as_main
 from workbench.legacy.auto_scheduler.log import parse_auto_scheduler_log
 from workbench.legacy.auto_scheduler.steps import parse_step
 
@@ -28,8 +29,12 @@ def product(size: int = 8) -> list[te.Tensor]:
     return [a, b, te.compute((size, size), lambda i, j: te.max(c[i, j], tvm.tirx.const(0.0, "float32")), name="relu")]
 
 
+def kernel(tensors: list[te.Tensor]) -> tvm.IRModule:
+    return as_main(te.create_prim_func(tensors))
+
+
 def translated(tensors: list[te.Tensor], steps: list[list[Any]]) -> tvm.s_tir.Schedule:
-    return translate(tensors, [parse_step(step) for step in steps])
+    return translate(kernel(tensors), [parse_step(step) for step in steps])
 
 
 def difference(tensors: list[te.Tensor], module: tvm.IRModule) -> float:
@@ -46,20 +51,30 @@ def difference(tensors: list[te.Tensor], module: tvm.IRModule) -> float:
 
 def test_stages_stand_in_the_order_of_the_compute_dag() -> None:
     tensors = bundled_workloads.conv2d_relu(1, 7, 7, 8, 8, 3, 3, 1, 1)
-    assert [stage.name for stage in stages_of([tensors[-1]])] == ["data", "pad_temp", "weight", "conv2d_nchw", "bias", "bias_add", "relu"]
+    assert [stage.name for stage in stages_of(tvm.s_tir.Schedule(kernel(tensors)))] == [
+        "data",
+        "pad_temp",
+        "weight",
+        "conv2d_nchw",
+        "bias",
+        "bias_add",
+        "relu",
+    ]
 
 
 @pytest.mark.parametrize(
     "steps",
     [
-        pytest.param([["SP", 2, 0, 8, [2], 1], ["SP", 2, 2, 8, [4, 1], 1], ["RE", 2, [0, 2, 5, 1, 3, 4]], ["AN", 2, 3, 1]], id="split and reorder"),
+        pytest.param(
+            [["SP", 2, 0, 8, [2], 1], ["SP", 2, 2, 8, [4, 1], 1], ["RE", 2, [0, 2, 5, 1, 3, 4]], ["AN", 2, 3, 1], ["CR", 3]], id="split and reorder"
+        ),
         pytest.param([["SP", 3, 0, 8, [3], 0], ["FU", 3, [1, 2]], ["AN", 3, 0, 3]], id="split from outside and fuse"),
         pytest.param(
             [["SP", 2, 0, 8, [2, 2], 1], ["FSP", 3, 0, 0, 1], ["CA", 2, 3, 0], ["FU", 3, [0]], ["AN", 3, 2, 2]], id="compute at a followed split"
         ),
         pytest.param([["SP", 2, 0, 8, [2, 2], 1], ["SP", 2, 3, 8, [2, 2], 1], ["FFSP", 3, 0, [0, 1], 1, 1]], id="follow fused splits"),
         pytest.param([["CHW", 2, "local"], ["CA", 2, 4, 1], ["CI", 3]], id="cache write"),
-        pytest.param([["CHR", 0, "shared", [2]], ["CA", 1, 3, 0]], id="cache read"),
+        pytest.param([["CHR", 0, "shared", [2]], ["CA", 1, 3, 0], ["CR", 4]], id="cache read"),
         pytest.param([["SP", 2, 2, 8, [4], 1], ["RF", 2, 2, 2], ["AN", 2, 0, 3], ["CA", 3, 4, 1]], id="rfactor"),
         pytest.param([["PR", 2, 0, "auto_unroll_max_step$64"], ["AN", 3, 1, 2], ["CR", 2]], id="pragma"),
     ],
@@ -75,6 +90,8 @@ def test_every_kind_of_step_leaves_the_result_as_it_is(steps: list[list[Any]]) -
         ([["SA", 2, 0, 8, 4]], "step 0 (StorageAlign): the storage"),
         ([["AN", 3, 0, 11]], "iterators are marked 'tensorize'"),
         ([["CI", 9]], "step 0 (ComputeInline): there is no stage 9"),
+        ([["CR", 2]], "no step schedules relu: the workload is another one"),
+        ([["SP", 3, 0, 16, [2], 1]], "step 0 (Split): iterator 0 of stage relu has extent 8, not 16: the workload is another one"),
         ([["FU", 3, [0, 5]]], "step 0 (Fuse): stage relu has no iterator 5"),
         ([["RE", 3, [0, 0]]], "step 0 (Reorder): the order does not name every iterator once"),
         ([["SP", 3, 0, 8, [None], 1]], "step 0 (Split): a split has a length that was never filled in"),
@@ -100,6 +117,6 @@ def test_blocks_and_threads_are_bound_for_a_gpu() -> None:
 def test_every_record_of_the_sample_translates_and_those_tried_are_right() -> None:
     records = parse_auto_scheduler_log(LOG.read_text(encoding="utf-8")).entries
     tensors = bundled_workloads.conv2d_relu(1, 7, 7, 512, 512, 3, 3, 1, 1)
-    schedules = [translate(tensors, record.steps) for record in records]
+    schedules = [translate(kernel(tensors), record.steps) for record in records]
     assert len(schedules) == 64
     assert max(difference(tensors, schedules[place].mod) for place in (0, 31)) < 1e-2

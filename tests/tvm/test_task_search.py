@@ -30,6 +30,8 @@ from workbench.engines.relax.targets import resolve_target, to_tvm
 from workbench.engines.relax.workload_module import as_main
 from workbench.engines.search_protocol import Candidate, Experience, Outcome
 from workbench.errors import InputError, InternalError, ModelError
+from workbench.legacy.auto_scheduler.log import parse_auto_scheduler_log
+from workbench.legacy.auto_scheduler.workloads import logged_workloads
 from workbench.models import resolve_model
 from workbench.records.trial import BUILD_ERROR, OK, UNMEASURED, WRONG_RESULT, MeasureOptions, Trial
 from workbench.tuning_database import TuningRecord, Workload
@@ -595,3 +597,48 @@ def test_kernels_of_every_kind_in_the_bundled_models_can_be_proposed_and_built(n
         for candidate in candidates:
             compiled(candidate.program, CPU)
         assert candidates or task.space_size == 1, kernel
+
+
+DENSE_LOG = """\
+{"i": [["[\\"08f7449d79e570b7274174709e5e5e01\\", [1, 64], [10, 64], [1, 10], [1, 10]]", "llvm -mcpu=x86-64-v3", [1, 64, 64, 0, 0, 0, 0, 0], "", 2, []], \
+[[], [["SP", 2, 2, 64, [8], 1], ["RF", 2, 2, 2], ["CA", 3, 5, 1], ["FU", 2, [0, 1, 2]], ["AN", 2, 0, 3], ["FU", 5, [0, 1]], ["AN", 5, 0, 3], \
+["PR", 2, 0, "auto_unroll_max_step$16"], ["PR", 3, 0, "auto_unroll_max_step$64"]]]], "r": [[6.8e-05], 0, 1.1, 1796028317], "v": "v0.6"}
+{"i": [["[\\"08f7449d79e570b7274174709e5e5e01\\", [1, 64], [10, 64], [1, 10], [1, 10]]", "llvm -mcpu=x86-64-v3", [1, 64, 64, 0, 0, 0, 0, 0], "", 2, []], \
+[[], [["SP", 2, 2, 64, [8], 1], ["RF", 2, 3, 2], ["RE", 2, [0, 1, 3, 2]], ["CR", 5], ["CA", 3, 5, 1], ["FU", 2, [0, 1]], ["AN", 2, 0, 3], \
+["FU", 5, [0, 1]], ["AN", 5, 0, 3], ["AN", 2, 2, 2]]]], "r": [[4.2e-05], 0, 1.1, 1796028317], "v": "v0.6"}
+{"i": [["[\\"08f7449d79e570b7274174709e5e5e01\\", [1, 64], [10, 64], [1, 10], [1, 10]]", "llvm -mcpu=x86-64-v3", [1, 64, 64, 0, 0, 0, 0, 0], "", 2, []], \
+[[], [["SA", 2, 0, 32, 4], ["FU", 4, [0, 1]]]]], "r": [[9.9e-05], 0, 1.1, 1796028317], "v": "v0.6"}
+"""
+"""What TVM 0.16 wrote of a dense layer with bias of a Relay network, and a record that has no counterpart here."""
+
+
+def dense_bias() -> list[Any]:
+    """The dense layer of that log as today's importers make it."""
+    x, weight, bias = te.placeholder((1, 64), name="x"), te.placeholder((10, 64), name="weight"), te.placeholder((1, 10), name="bias")
+    k = te.reduce_axis((0, 64), name="k")
+    product = te.compute((1, 10), lambda i, j: te.sum(x[i, k] * weight[j, k], axis=k), name="matmul")
+    return [x, weight, bias, topi.add(product, bias)]
+
+
+def test_a_log_of_the_auto_scheduler_gives_schedules_of_its_kernel_alone_the_fastest_first() -> None:
+    (workload,) = logged_workloads(parse_auto_scheduler_log(DENSE_LOG).entries)
+    other = search(matmul(16), seed=1).translate(workload)
+    assert other.unlike == "step 0 (Split): iterator 2 of stage T_matmul has extent 16, not 64: the workload is another one"
+    task = search(dense_bias(), seed=1)
+    baseline = task.baseline()
+    translation = task.translate(workload)
+    assert (translation.unlike, translation.tried, list(translation.claimed_us.values())) == ("", 3, [pytest.approx(42.0), pytest.approx(68.0)])
+    assert list(translation.untranslatable) == [
+        "step 0 (StorageAlign): the storage of a stage is aligned by an iterator, which TensorIR does by a buffer's axis"
+    ]
+    proposed = task.propose(2)
+    assert [candidate.fingerprint for candidate in proposed] == list(translation.claimed_us)
+    assert {candidate.origin for candidate in proposed} == {"transfer"}
+    assert [search(dense_bias(), seed=2).rebuild(candidate.trace).fingerprint for candidate in proposed] == list(translation.claimed_us)
+    inputs = [np.random.default_rng(0).standard_normal(shape).astype("float32") for shape in ((1, 64), (10, 64), (1, 10))]
+    outputs = []
+    for candidate in (baseline, *proposed):
+        output = tvm.runtime.tensor(np.full((1, 10), np.nan, "float32"))
+        compiled(candidate.program, CPU)["main"](*map(tvm.runtime.tensor, inputs), output)
+        outputs.append(output.numpy())
+    assert all(np.allclose(output, outputs[0], atol=1e-4) for output in outputs[1:])

@@ -13,7 +13,8 @@ from typing import Any
 from workbench.engines import search_protocol
 from workbench.engines.record_protocol import TrialRecords
 from workbench.engines.relax.records import MetaScheduleRecords
-from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed, Measured, TaskSearch
+from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed, Measured, TaskSearch, Translation
+from workbench.legacy.auto_scheduler.workloads import LoggedWorkload
 from workbench.records.command import Command
 from workbench.records.conditions import Differences, unknown_differences
 from workbench.records.profile import Task
@@ -174,6 +175,13 @@ class FakeTaskSearch:
     def transfer(self, records: Sequence[TuningRecord]) -> Sequence[TuningRecord]:
         self._bench.note(f"transfer {self._kernel} {len(records)}")
         return records[: self._bench.inherited.get(self._kernel, len(records))]
+
+    def translate(self, workload: LoggedWorkload) -> Translation:
+        """The kernel that a workload's key names has its records as its first schedules."""
+        if self._kernel not in workload.key:
+            return Translation(unlike="stage 0 is another one", fitting=len(self._kernel))
+        claimed_us = {f"{self._kernel}/{number}": item.time_us for number, item in enumerate(workload.records, start=1)}
+        return Translation(tried=len(claimed_us) + 1, claimed_us=claimed_us, untranslatable={"step 3 (StorageAlign): no": 1})
 
     def rebuild(self, trace: str) -> Candidate:
         self._bench.raise_fault("rebuild", self._kernel)

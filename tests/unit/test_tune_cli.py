@@ -754,6 +754,32 @@ def test_each_source_of_a_transfer_is_shown_with_what_it_gave() -> None:
     assert first.isprintable()
 
 
+def test_a_log_is_shown_with_what_became_of_each_workload() -> None:
+    taken = {
+        "task": "conv-1",
+        "name": HOSTILE,
+        "tried": 3,
+        "translated": 2,
+        "untranslatable": {"step 3 (StorageAlign): no": 1},
+        "measured": 2,
+        "right": 1,
+        "wrong": 1,
+        "best_us": 12.5,
+        "best_claimed_us": 10.0,
+    }
+    workloads = [
+        {"workload": '["conv", 1]', "records": 3, "failed": 0, "claimed_us": 10.0, "why": "", "tasks": [taken]},
+        {"workload": '["dense", 1]', "records": 3, "failed": 0, "claimed_us": 10.0, "why": "it is for cuda", "tasks": []},
+    ]
+    source = {"source": "log", "records": 6, "bad_lines": 0, "for_target": 3, "schedules": 2, "workloads": workloads}
+    lines = shown(tune_table({**result(conv()), "transfer": [source]}, [conv()], PROFILE), width=600).splitlines()
+    first, second = (line for line in lines if line.startswith('  ["'))
+    assert "2 of the fastest 3 records translated to" in first
+    assert "1 of 2 measured right, the fastest takes 12.50 us, in the log 10.00 us, 1 not translatable: step 3 (StorageAlign): no" in first
+    assert first.isprintable()
+    assert second == '  ["dense", 1]: not used: it is for cuda'
+
+
 class Terminal(io.StringIO):
     """A terminal that keeps what was written to it."""
 

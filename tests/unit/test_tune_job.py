@@ -10,13 +10,24 @@ from typing import Any
 
 import pytest
 
-from tests.unit.search_fakes import HANG_S, TARGET, Bench, FakeEvaluator, FakeTaskSearch, look_for_commands_always, open_records, trace_of
+from tests.unit.search_fakes import (
+    BASELINE_US,
+    HANG_S,
+    TARGET,
+    Bench,
+    FakeEvaluator,
+    FakeTaskSearch,
+    look_for_commands_always,
+    open_records,
+    trace_of,
+)
 from workbench.engines.protocol import Engine
 from workbench.engines.relax.records import MetaScheduleRecords
+from workbench.engines.search_protocol import Failed
 from workbench.errors import EnvironmentFault, InputError, Interrupted, ModelError, SessionError
 from workbench.records.selection import SelectedTask
 from workbench.records.target import TargetSpec
-from workbench.records.trial import MeasureOptions
+from workbench.records.trial import WRONG_RESULT, MeasureOptions
 from workbench.records.tuning import SearchBudget, TaskProgress, TuneRequest
 from workbench.session import SessionDirectory
 from workbench.tuning_database import RECORD_FILE, DatabaseWriter, read_database
@@ -247,11 +258,62 @@ def test_each_source_of_a_transfer_is_told_with_what_it_gave(job: Job, tmp_path:
     result = job.run(job.request(transfer=(str(first), str(second), str(other))))
     assert job.engine.bench.said("transfer")[0].endswith(" 4")
     assert result["transfer"] == [
-        {"source": str(first), "records": 3, "bad_lines": 1, "for_target": 3, "schedules": 5},
-        {"source": str(second), "records": 4, "bad_lines": 0, "for_target": 4, "schedules": 1},
-        {"source": str(other), "records": 2, "bad_lines": 0, "for_target": 0, "schedules": 0},
+        {"source": str(first), "records": 3, "bad_lines": 1, "for_target": 3, "schedules": 5, "workloads": []},
+        {"source": str(second), "records": 4, "bad_lines": 0, "for_target": 4, "schedules": 1, "workloads": []},
+        {"source": str(other), "records": 2, "bad_lines": 0, "for_target": 0, "schedules": 0, "workloads": []},
     ]
     assert json.loads(json.dumps(result)) == result
+
+
+def log_line(kernel: str, seconds: float, *, error: int = 0, target: str = "llvm -mcpu=x86-64") -> str:
+    key = json.dumps([kernel, 1, 2])
+    return json.dumps({"i": [[key, target], [[], [["CI", 1]]]], "r": [[seconds], error, 1.0, 1.7e9], "v": "v0.6"}) + "\n"
+
+
+def test_a_log_of_the_auto_scheduler_is_told_with_what_became_of_each_workload(job: Job, tmp_path: Path) -> None:
+    log = tmp_path / "tuning.json"
+    lines = [log_line("dense", 3e-6), log_line("dense", 2e-6), log_line("dense", 1e10, error=2), log_line("attention", 1e-6), "damage\n"]
+    log.write_text("".join([*lines, log_line("dense", 1e-6, target="cuda"), log_line("pool", 1e10, error=1)]))
+    job.engine.bench.times["dense/2"] = Failed(WRONG_RESULT, "off by one")
+    (given,) = job.run(job.request("dense", "softmax", transfer=(str(log),)))["transfer"]
+    assert {name: given[name] for name in ("records", "bad_lines", "for_target", "schedules")} == {
+        "records": 6,
+        "bad_lines": 1,
+        "for_target": 3,
+        "schedules": 2,
+    }
+    dense, attention, other_target, pool = given["workloads"]
+    (taken,) = dense["tasks"]
+    assert (dense["records"], dense["failed"], dense["claimed_us"], dense["why"]) == (2, 1, 2.0, "")
+    assert taken == {
+        "task": taken["task"],
+        "name": "dense",
+        "tried": 3,
+        "translated": 2,
+        "untranslatable": {"step 3 (StorageAlign): no": 1},
+        "measured": 2,
+        "right": 1,
+        "wrong": 1,
+        "best_us": BASELINE_US - 1 / 16,
+        "best_claimed_us": 2.0,
+    }
+    assert attention["why"] == "it is of no kernel that was searched; the nearest is softmax: stage 0 is another one"
+    assert other_target["why"] == "it is for cuda"
+    assert pool["why"] == "no record of it was right"
+
+
+def test_a_log_among_the_records_of_a_session_is_taken_beside_its_database(job: Job, tmp_path: Path) -> None:
+    records = write_records(tmp_path / "session" / "records", 2)
+    (records / "auto_scheduler.json").write_text(log_line("dense", 2e-6))
+    database, log = job.run(job.request("dense", transfer=(str(records.parent),)))["transfer"]
+    assert (database["records"], log["records"], log["schedules"]) == (2, 1, 1)
+
+
+def test_a_file_that_is_no_log_of_the_auto_scheduler_is_refused(job: Job, tmp_path: Path) -> None:
+    file = tmp_path / "model.txt"
+    file.write_text("fn (%x: Tensor[(1), float32]) { %x }")
+    with pytest.raises(InputError, match=r"a file of another kind \(Relay text\)"):
+        job.run(job.request(transfer=(str(file),)))
 
 
 def test_without_a_transfer_there_are_no_sources(job: Job) -> None:
@@ -260,7 +322,7 @@ def test_without_a_transfer_there_are_no_sources(job: Job) -> None:
 
 
 def test_a_source_without_a_database_is_refused_before_anything_is_searched(job: Job, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nowhere is no folder"):
+    with pytest.raises(InputError, match="There is no .*nowhere"):
         job.run(job.request(transfer=(str(tmp_path / "nowhere"),)))
     assert job.engine.scratch == []
 

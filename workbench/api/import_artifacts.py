@@ -10,8 +10,10 @@ from pathlib import Path
 from workbench.api.session import Session
 from workbench.errors import InputError, SessionError
 from workbench.escaping import file_stem, plain
-from workbench.importing.artifacts import Artifact, read_artifacts
+from workbench.importing.artifacts import AUTO_SCHEDULER_LOG, Artifact, read_artifacts
 from workbench.importing.build import Imported, build_import
+from workbench.legacy.auto_scheduler.log import parse_auto_scheduler_log
+from workbench.legacy.auto_scheduler.workloads import LOG_FILE
 from workbench.records.profile import Profile
 from workbench.records.request import IMPORTED, ModelSource, ProfileRequest
 from workbench.session import SessionDirectory, default_path
@@ -49,6 +51,7 @@ def import_artifacts(
     request = ProfileRequest(source=ModelSource(kind=IMPORTED, name=shown, stamp=_stamp(artifacts)), target="auto")
     try:
         _write(directory, request, imported, artifacts)
+        _keep_logs(directory, artifacts)
     except BaseException:
         directory.discard()
         raise
@@ -80,6 +83,18 @@ def _write(directory: SessionDirectory, request: ProfileRequest, imported: Impor
         progress = {item.task: item for item in imported.progress}
         for trial in imported.trials:
             store.trials.add(trial, "", progress[trial.task])
+
+
+def _keep_logs(directory: SessionDirectory, artifacts: tuple[Artifact, ...]) -> None:
+    """Keep what can be read of auto_scheduler logs among the session's records: a search here can start from it, and stock TVM reads it."""
+    lines: list[str] = []
+    for artifact in artifacts:
+        if artifact.kind == AUTO_SCHEDULER_LOG:
+            bad = {line.line for line in parse_auto_scheduler_log(artifact.text).bad}
+            lines += [line.strip() for number, line in enumerate(artifact.text.split("\n"), start=1) if line.strip() and number not in bad]
+    if lines:
+        directory.records.mkdir(exist_ok=True)
+        (directory.records / LOG_FILE).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _hashes(profile: Profile) -> dict[str, str]:

@@ -102,7 +102,7 @@ class SearchTask:
             dry_run: Generate, build and check so many candidates without measuring: works for a GPU that is not here.
             space: Search space, e.g. ``default`` or ``tensorcore``; empty for that of the search which is resumed, or else ``default``.
             builders: Processes that build; None takes one for each physical core.
-            transfer: Session directories or MetaSchedule databases of the same target, whose schedules are tried first.
+            transfer: Session directories, MetaSchedule databases or auto_scheduler logs of the same target, whose schedules are tried first.
 
         Raises:
             SelectionError: TVM cannot schedule the kernel; the message says why.

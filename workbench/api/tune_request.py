@@ -89,5 +89,5 @@ def _places(given: object) -> tuple[str, ...]:
     places = [given] if isinstance(given, str | Path) else list(given) if isinstance(given, Iterable) else [None]
     paths = [Path(place) for place in places if isinstance(place, str | Path)]
     if len(paths) < len(places):
-        raise InputError(f"transfer is {plain_value(given)}.", "Give paths of sessions or databases.")
+        raise InputError(f"transfer is {plain_value(given)}.", "Give paths of sessions, databases or auto_scheduler logs.")
     return tuple(str(path.absolute()) for path in paths)

@@ -75,7 +75,13 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     search.add_argument("--space", default="", metavar="NAME", help=f"search space ({inherited}). {spaces}")
     search.add_argument("--schedule", default="", metavar="MODULE:FUNCTION", help="a schedule function of your own, see below; needs --trust")
     search.add_argument("--trust", action="store_true", help="allow the schedule function to run")
-    search.add_argument("--transfer", nargs="+", default=[], metavar="PATH", help="sessions or databases whose schedules are tried first")
+    search.add_argument(
+        "--transfer",
+        nargs="+",
+        default=[],
+        metavar="PATH",
+        help="sessions, databases, or logs of the auto_scheduler, whose schedules are tried first",
+    )
     search.add_argument("--no-library", action="store_true", help="leave out what the record library has of these kernels")
     measure = parser.add_argument_group("how it measures")
     measure.add_argument("--repeat", type=positive, default=_DEFAULTS.repeat, metavar="N", help="most measured times of a trial")

@@ -98,11 +98,31 @@ def _dry_totals(result: Mapping[str, Any], dry: list[DryRun]) -> list[str]:
 
 def _sources(result: Mapping[str, Any]) -> list[str]:
     """What each source of a transfer gave."""
-    return [
+    return [line for source in result.get("transfer") or () for line in (_source(source), *map(_workload, source.get("workloads") or ()))]
+
+
+def _source(source: Mapping[str, Any]) -> str:
+    return (
         f"from {plain(source['source'], 120)}: {_number(source['schedules'], 'schedule')} taken; {source['for_target']:,} of "
         f"{_number(source['records'], 'record')} for this target, {_number(source['bad_lines'], 'line')} that cannot be used"
-        for source in result.get("transfer") or ()
-    ]
+    )
+
+
+def _workload(workload: Mapping[str, Any]) -> str:
+    """What became of one workload of an auto_scheduler log."""
+    name = f"  {plain(workload['workload'], 60)}: "
+    if not workload["tasks"]:
+        return f"{name}not used: {plain(workload['why'], 200)}"
+    return name + "; ".join(map(_translated, workload["tasks"]))
+
+
+def _translated(task: Mapping[str, Any]) -> str:
+    parts = [f"{task['translated']} of the fastest {_number(task['tried'], 'record')} translated to {plain(task['name'], 60)}"]
+    parts.append(f"{task['right']} of {task['measured']} measured right")
+    if task["best_us"] is not None:
+        parts.append(f"the fastest takes {formats.microseconds(task['best_us'])} us, in the log {formats.microseconds(task['best_claimed_us'])} us")
+    parts += [f"{number} not translatable: {plain(reason, 120)}" for reason, number in task["untranslatable"].items()]
+    return ", ".join(parts)
 
 
 def _line(task: TaskProgress) -> Line:

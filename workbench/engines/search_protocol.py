@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from workbench.legacy.auto_scheduler.workloads import LoggedWorkload
 from workbench.records.trial import Check, Trial
 from workbench.tuning_database import TuningRecord
 
@@ -99,6 +100,25 @@ class Experience:
     trace: str
 
 
+@dataclass(frozen=True)
+class Translation:
+    """What a kernel can take of one workload of an auto_scheduler log.
+
+    Attributes:
+        unlike: Why the workload is another one than the kernel; empty if it is the kernel's.
+        fitting: How many steps fit before that showed; the more, the more alike they are.
+        tried: How many records were tried, the fastest first.
+        claimed_us: The time that the log claims for each translated schedule, by the schedule's fingerprint.
+        untranslatable: How many records have no schedule here, by the step and the reason.
+    """
+
+    unlike: str = ""
+    fitting: int = 0
+    tried: int = 0
+    claimed_us: Mapping[str, float] = field(default_factory=dict)
+    untranslatable: Mapping[str, int] = field(default_factory=dict)
+
+
 class TaskSearch(Protocol):
     """The search space of one task and what is known of it. Any method may raise any error: it ends this task only.
 
@@ -141,6 +161,10 @@ class TaskSearch(Protocol):
         Returns:
             The records that gave a schedule which is new; each gave one.
         """
+        ...
+
+    def translate(self, workload: LoggedWorkload) -> Translation:
+        """Have schedules of an auto_scheduler log tried first, if they are of this kernel. Called after `restore` and `baseline`."""
         ...
 
     def rebuild(self, trace: str) -> Candidate:

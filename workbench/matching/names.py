@@ -71,11 +71,13 @@ class FunctionName:
         operators: Canonical names of the fused operators, in order.
         number: Which function of that name it is, in the order in which they were compiled; 0 for the first.
         is_cut: True if the name was too long, and its last operators are not in it.
+        depthwise: Whether its convolution is a depthwise one; None where the name does not tell.
     """
 
     operators: tuple[str, ...]
     number: int
     is_cut: bool
+    depthwise: bool | None = None
 
 
 def canonical(operator: str) -> str:
@@ -97,7 +99,14 @@ def parse_function(name: str) -> FunctionName:
     is_cut = len(bare) >= _LONGEST and bool(words) and re.fullmatch(r"[0-9a-f]{8,}", words[-1]) is not None
     if is_cut:
         words.pop()
-    return FunctionName(tuple(_operators(words)), number, is_cut)
+    return FunctionName(tuple(_operators(words)), number, is_cut, _depthwise(bare))
+
+
+def _depthwise(bare: str) -> bool | None:
+    """Blocked convolutions are of two kinds with names of their own; a plain one may be either."""
+    if "depthwise_conv2d" in bare:
+        return True
+    return False if "contrib_conv2d_NCHWc" in bare else None
 
 
 def call_number(node: str, function: str) -> int:

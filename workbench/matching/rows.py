@@ -26,6 +26,9 @@ _NOP = "__nop"  # of a reshape that does nothing: the node's name tells more
 _LEAST_LIKENESS = 0.5
 """Functions whose operators are less alike are not matched."""
 
+_OTHER_KIND = 0.7
+"""How alike a depthwise convolution and one of all channels are."""
+
 _SURE, _ORDERED, _ORDER_ALONE, _COST_ALONE, _ALIKE = 0.99, 0.9, 0.75, 0.6, 0.5
 
 
@@ -134,6 +137,8 @@ def _likeness(name: FunctionName, structure: Structure) -> float:
         if name.is_cut:
             operators = operators[: len(wanted)]
         best = max(best, _ratio(wanted, operators))
+    if name.depthwise is not None and name.depthwise != structure.depthwise:
+        best *= _OTHER_KIND
     if not wanted:  # moves of data alone
         own = {"layout_transform"}  # the compiler's
         return _ratio(*([item for item in side if item not in own] for side in (name.operators, structure.operators)))

@@ -30,7 +30,8 @@ class Structure:
         flop: Arithmetic operations of one call; None where shapes are not known.
         work: What a call costs, in operations: arithmetic or memory, whichever takes longer.
         calls: The origins of each call, as places in the source graph, in execution order.
-        first: Place of its first call among all calls.
+        order: Place of each call among all calls.
+        depthwise: True if it has a convolution of each channel alone.
     """
 
     identifier: str
@@ -42,6 +43,7 @@ class Structure:
     work: float
     calls: tuple[tuple[int, ...], ...]
     order: tuple[int, ...]
+    depthwise: bool = False
 
     @property
     def first(self) -> int:
@@ -94,7 +96,13 @@ def _structure(program: Simplified, key: str, members: Sequence[tuple[int, Fused
         work=max(float(flop or 0), moved * _FLOP_PER_BYTE, 1.0),
         calls=tuple(_origins(program, call) for _, call in members),
         order=tuple(place for place, _ in members),
+        depthwise=any(_is_depthwise(node) for node in nodes),
     )
+
+
+def _is_depthwise(node: Node) -> bool:
+    groups = node.attributes.get("groups")
+    return canonical(node.name) == "conv2d" and isinstance(groups, int) and groups > 1 and groups == node.attributes.get("channels", groups)
 
 
 def _origins(program: Simplified, call: FusedCall) -> tuple[int, ...]:

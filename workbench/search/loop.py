@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from workbench.engines.search_protocol import Artifact, Evaluator, Failed, Measured, Outcome, TaskSearch
+from workbench.engines.search_protocol import Artifact, Evaluator, Failed, Measured, Outcome, TaskSearch, Translation
 from workbench.errors import EnvironmentFault, InputError, Interrupted
 from workbench.escaping import plain
+from workbench.legacy.auto_scheduler.workloads import LoggedWorkload
 from workbench.records.profile import Task
 from workbench.records.trial import DEVICE_LOST, OK, UNMEASURED, Trial
 from workbench.records.tuning import DROPPED, FAILED, FINISHED, SEARCHING, STOPPED, TuneRequest
@@ -40,6 +41,7 @@ class Search:
         recorder: Stores.
         history: What the session holds of searches.
         transferred: Records of other searches that may help.
+        logged: Workloads of auto_scheduler logs that may help.
         control: What fronts ask for meanwhile.
         on_progress: Told what is being done, for whom it may interest.
         side_work: What else is looked after meanwhile; None for nothing.
@@ -56,6 +58,7 @@ class Search:
         recorder: Recorder,
         history: History,
         transferred: Sequence[TuningRecord],
+        logged: Sequence[LoggedWorkload] = (),
         control: Control,
         on_progress: Callable[[str, float], None],
         side_work: SideWork | None = None,
@@ -67,6 +70,7 @@ class Search:
         self._recorder = recorder
         self._history = history
         self._transferred = transferred
+        self._logged = logged
         self._on_progress = on_progress
         self._clock = clock
         self._started = clock()
@@ -106,6 +110,10 @@ class Search:
     def inherited(self) -> list[TuningRecord]:
         """The records of other searches that gave schedules to this one, once for each schedule."""
         return [record for run in self._agenda.runs.values() for record in run.inherited]
+
+    def translations(self) -> list[tuple[Task, LoggedWorkload, Translation]]:
+        """What each task that was begun could take of each workload of auto_scheduler logs."""
+        return [(run.task, *translation) for run in self._agenda.runs.values() for translation in run.translations]
 
     def _check_sense(self) -> None:
         """Raise what all tasks refused alike, for instance a search space that there is not."""
@@ -152,7 +160,8 @@ class Search:
         if run.is_open:
             run.progress = replace(run.progress, state=SEARCHING)
         self._agenda.note(run)
-        return self._producer.begin(run, Start(comparable, self._transferred, has_baseline=run.progress.baseline_us is not None), known)
+        start = Start(comparable, self._transferred, has_baseline=run.progress.baseline_us is not None, logged=self._logged)
+        return self._producer.begin(run, start, known)
 
     def _measure_round(self, round_: Round) -> None:
         """Measure what the producer built: all of it afterwards where building would disturb, else each at once."""

@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 
 from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed, Outcome, TaskSearch
+from workbench.legacy.auto_scheduler.workloads import LoggedWorkload
 from workbench.records.profile import Task
 from workbench.records.trial import BUILD_TIMEOUT
 from workbench.search.task_run import TaskRun
@@ -34,11 +35,13 @@ class Start:
         known: Its own earlier trials under the same conditions.
         transferred: Records of other searches that may help.
         has_baseline: True if the baseline is among the known trials: it is built again, but not measured.
+        logged: Workloads of auto_scheduler logs, of which one may be the task's.
     """
 
     known: Sequence[Experience]
     transferred: Sequence[TuningRecord]
     has_baseline: bool
+    logged: Sequence[LoggedWorkload] = ()
 
 
 @dataclass(frozen=True)
@@ -184,6 +187,7 @@ class Producer:
         baseline = search.baseline()
         if start.transferred:  # what is known already is not taken again
             run.inherited = tuple(search.transfer(start.transferred))
+        run.translations = tuple((workload, search.translate(workload)) for workload in start.logged)
         run.search = search
         for built in self._build(round_, [baseline]):
             if start.has_baseline and isinstance(built.outcome, Artifact):

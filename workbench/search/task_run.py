@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from workbench.engines.search_protocol import Artifact, Candidate, Experience, Failed, Measured, Outcome, TaskSearch
+from workbench.engines.search_protocol import Artifact, Candidate, Experience, Failed, Measured, Outcome, TaskSearch, Translation
+from workbench.legacy.auto_scheduler.workloads import LoggedWorkload
 from workbench.records.conditions import Differences, unknown_differences
 from workbench.records.profile import Task
 from workbench.records.trial import (
@@ -55,6 +56,7 @@ class TaskRun:
         builds_s: Seconds that the last builds took; the producer alone touches it.
         unlearned: What became of candidates and the search was not told yet; the one thing that both threads touch.
         inherited: Records of other searches that gave schedules to be tried first; set by the producer, as `search` is.
+        translations: What the task can take of each workload of auto_scheduler logs; set by the producer too.
         leftover: Candidates that were proposed and not measured, since their round was cut short; they come first in the next one.
     """
 
@@ -74,6 +76,7 @@ class TaskRun:
     builds_s: list[float] = field(default_factory=list)
     unlearned: queue.SimpleQueue[Outcome] = field(default_factory=queue.SimpleQueue)
     inherited: tuple[TuningRecord, ...] = ()
+    translations: tuple[tuple[LoggedWorkload, Translation], ...] = ()
     leftover: list[Candidate] = field(default_factory=list)
 
     @property

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from workbench.legacy.auto_scheduler.workloads import LoggedWorkload
 from workbench.records.target import TargetSpec
+from workbench.records.trial import Trial
 from workbench.session import RECORDS
-from workbench.tuning_database import Database, TuningRecord, for_target, merge, read_database
+from workbench.tuning_database import RECORD_FILE, Database, TuningRecord, for_target, merge, read_database
+from workbench.worker.old_logs import Translated, old_log
 
 
 @dataclass(frozen=True)
@@ -34,43 +37,61 @@ class Transfer:
     """The records of some places for one target.
 
     Args:
-        paths: Sessions, or folders of databases.
+        paths: Sessions, folders of databases, or logs of the auto_scheduler.
         target: What the records have to be for.
 
     Attributes:
-        records: All of them together; of equal schedules the fastest.
+        records: Those of databases together; of equal schedules the fastest.
+        logged: The workloads of the logs.
 
     Raises:
-        InputError: A place holds no database.
+        InputError: A place holds neither.
         EnvironmentFault: The file system refused.
     """
 
     def __init__(self, paths: Sequence[str], target: TargetSpec) -> None:
-        self._sources = [_source(path, target) for path in paths]
+        logs = [(path, old_log(path, target.kind)) for path in paths]
+        self._logs = [log for _, log in logs if log is not None]
+        self._sources = [_source(path, target) for path, log in logs if log is None or _has_database(path)]
         self.records = merge(source.fitting for source in self._sources).records
+        self.logged: tuple[LoggedWorkload, ...] = tuple(workload for log in self._logs for workload in log.fitting)
 
-    def summary(self, taken: Iterable[TuningRecord]) -> list[dict[str, Any]]:
-        """What each source gave, JSON-ready.
+    def summary(
+        self, taken: Iterable[TuningRecord], translated: Sequence[Translated], trials_of: Callable[[str], Iterable[Trial]]
+    ) -> list[dict[str, Any]]:
+        """What each source gave, JSON-ready: databases, then logs.
 
         Args:
             taken: The records of `records` that gave a schedule to be tried, once for each schedule.
+            translated: What the tasks could take of `logged`.
+            trials_of: All trials of a task.
         """
         # Records of two places may be equal, so it is the very object that tells where one is from.
         place_of = {id(record): place for place, source in enumerate(self._sources) for record in source.fitting.records}
         schedules = Counter(place_of[id(record)] for record in taken)
-        return [
+        databases = [
             {
                 "source": source.path,
                 "records": source.records,
                 "bad_lines": source.bad_lines,
                 "for_target": len(source.fitting.records),
                 "schedules": schedules[place],
+                "workloads": [],
             }
             for place, source in enumerate(self._sources)
         ]
+        return [*databases, *(log.summary(translated, trials_of) for log in self._logs)]
+
+
+def _folder(text: str) -> Path:
+    path = Path(text)
+    return path / RECORDS if (path / RECORDS).is_dir() else path
+
+
+def _has_database(text: str) -> bool:
+    return (_folder(text) / RECORD_FILE).is_file()
 
 
 def _source(text: str, target: TargetSpec) -> _Source:
-    path = Path(text)
-    found = read_database(path / RECORDS if (path / RECORDS).is_dir() else path)
+    found = read_database(_folder(text))
     return _Source(text, len(found.records), len(found.bad_lines), for_target(found, target.options))

@@ -105,11 +105,14 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
                 differences=known.differences,
             ),
             transferred=transfer.records,
+            logged=transfer.logged,
             control=Control(store, context.command, front_gone=context.front_gone),
             on_progress=context.on_progress,
             side_work=None if desk is None else DeskBesideSearch(desk, store),
         )
-        result = {**search.run(), "transfer": transfer.summary(search.inherited())}
+        ended = search.run()
+        given = transfer.summary(search.inherited(), search.translations(), lambda task: (trial for trial, _ in store.trials.with_traces(task)))
+        result = {**ended, "transfer": given}
     store.update_manifest({"last_stop": {"command": "tune", "cause": result["stopped_because"]}})
     return result
 

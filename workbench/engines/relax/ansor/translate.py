@@ -7,21 +7,23 @@ they split, fused and reordered. An outer part that the reader's loops have take
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm
-from tvm import te
 
 from workbench.engines.relax.ansor.stages import (
     FuseLoops,
     Iterator,
     Mark,
+    OtherWorkload,
     ReorderLoops,
     SplitLoop,
     Stage,
     Untranslatable,
     new_stage,
+    part_extents,
     split_lengths,
     stages_of,
 )
@@ -47,23 +49,24 @@ _UNROLL = "auto_unroll_max_step"
 _LOOP_MARKS = {"unroll": "unroll", "vectorize": "vectorize", "parallel": "parallel"}
 
 
-def translate(tensors: Sequence[te.Tensor], steps: Sequence[Step]) -> tvm.s_tir.Schedule:
-    """The schedule that steps of the auto-scheduler make, of the workload's PrimFunc as ``main``.
+def translate(module: tvm.IRModule, steps: Sequence[Step]) -> tvm.s_tir.Schedule:
+    """The schedule that steps of the auto-scheduler make of a kernel.
 
     Args:
-        tensors: The workload: inputs, then outputs, as its registered function returns them.
+        module: The unscheduled kernel as ``main``, one block an operation, as TE and TOPI make them.
         steps: The steps of a record.
 
     Raises:
-        Untranslatable: A step has no counterpart, or does not fit the workload.
+        OtherWorkload: The steps are of another workload than the kernel.
+        Untranslatable: A step has no counterpart.
     """
-    function = te.create_prim_func(list(tensors)).with_attr({"global_symbol": "main", "tirx.noalias": True})
-    schedule = tvm.s_tir.Schedule(tvm.IRModule({"main": function}), error_render_level="fast")
-    outputs = [tensor for tensor in tensors if not isinstance(tensor.op, te.PlaceholderOp)]
-    replay = _Replay(schedule, stages_of(outputs), steps)
+    schedule = tvm.s_tir.Schedule(module, error_render_level="fast")
+    replay = _Replay(schedule, stages_of(schedule), steps)
     for number, step in enumerate(steps):
         try:
             replay.note(step)
+        except OtherWorkload as error:
+            raise OtherWorkload(f"step {number} ({type(step).__name__}): {error}", number) from error
         except Untranslatable as error:
             raise Untranslatable(f"step {number} ({type(step).__name__}): {error}") from error
         except Exception as error:
@@ -84,7 +87,8 @@ class _Replay:
     def note(self, step: Step) -> None:
         """Do a step, or note what it does to loops."""
         if isinstance(step, Split | FollowSplit | FollowFusedSplit):
-            self._split(self._stage(step.stage), step.iterator, split_lengths(step, self._steps))
+            extent = step.extent if isinstance(step, Split) else None
+            self._split(self._stage(step.stage), step.iterator, split_lengths(step, self._steps), extent)
         elif isinstance(step, Annotate | Pragma):
             stage = self._stage(step.stage)
             mark = {"annotation": step.annotation} if isinstance(step, Annotate) else {"pragma": step.pragma}
@@ -105,18 +109,21 @@ class _Replay:
 
     def _stage(self, number: int) -> Stage:
         if not 0 <= number < len(self._stages):
-            raise Untranslatable(f"there is no stage {number}: the workload is another one")
+            raise OtherWorkload(f"there is no stage {number}: the workload is another one")
+        self._stages[number].is_named = True
         return self._stages[number]
 
     @staticmethod
     def _iterator(stage: Stage, number: int) -> Iterator:
         if not 0 <= number < len(stage.iterators):
-            raise Untranslatable(f"stage {stage.name} has no iterator {number}: the workload is another one")
+            raise OtherWorkload(f"stage {stage.name} has no iterator {number}: the workload is another one")
         return stage.iterators[number]
 
-    def _split(self, stage: Stage, number: int, lengths: tuple[int | None, ...]) -> None:
+    def _split(self, stage: Stage, number: int, lengths: tuple[int | None, ...], extent: int | None) -> None:
         iterator = self._iterator(stage, number)
-        parts = tuple(Iterator(iterator.is_reduction) for _ in lengths)
+        if None not in (extent, iterator.extent) and extent != iterator.extent:
+            raise OtherWorkload(f"iterator {number} of stage {stage.name} has extent {iterator.extent}, not {extent}: the workload is another one")
+        parts = tuple(Iterator(iterator.is_reduction, length) for length in part_extents(iterator.extent, lengths))
         stage.iterators[number : number + 1] = parts
         stage.changes.append(SplitLoop(iterator, lengths, parts))
         self._follow(stage, (iterator,), parts[-1])
@@ -128,7 +135,9 @@ class _Replay:
         iterators = tuple(self._iterator(stage, number) for number in numbers)
         if list(numbers) != list(range(numbers[0], numbers[0] + len(numbers))):
             raise Untranslatable("iterators that are fused are no neighbours")
-        fused = Iterator(any(iterator.is_reduction for iterator in iterators))
+        extents = [iterator.extent for iterator in iterators]
+        total = None if None in extents else math.prod(extent for extent in extents if extent is not None)
+        fused = Iterator(any(iterator.is_reduction for iterator in iterators), total)
         stage.iterators[numbers[0] : numbers[0] + len(numbers)] = [fused]
         stage.changes.append(FuseLoops(iterators, fused))
         self._follow(stage, iterators, fused)
@@ -148,8 +157,10 @@ class _Replay:
         stage.changes.append(ReorderLoops(order))
 
     def _compute_at(self, step: ComputeAt) -> None:
-        target = self._stage(step.target)
-        self._stage(step.stage).at = (target, self._iterator(target, step.iterator))
+        target, stage = self._stage(step.target), self._stage(step.stage)
+        stage.at = (target, self._iterator(target, step.iterator))
+        for iterator in stage.iterators:
+            iterator.extent = None
 
     def _compute_root(self, step: ComputeRoot) -> None:
         self._stage(step.stage).at = None
@@ -167,6 +178,8 @@ class _Replay:
 
     def _compute_inline(self, step: ComputeInline) -> None:
         stage = self._stage(step.stage)
+        if stage is self._stages[-1]:
+            raise OtherWorkload(f"stage {stage.name} is the result and cannot be computed where it is read: the workload is another one")
         self._schedule.compute_inline(self._block(stage))
         stage.inlined = True
 
@@ -176,8 +189,10 @@ class _Replay:
         if stage.changes:
             raise Untranslatable("a stage is cached after its loops were changed")
         copy = self._schedule.cache_write(self._block(stage), 0, _scope(step.scope))
-        spatial = [iterator.is_reduction for iterator in stage.roots if not iterator.is_reduction]
-        self._stages.insert(step.stage + 1, new_stage(self._name_of(copy), spatial))
+        spatial = [iterator for iterator in stage.roots if not iterator.is_reduction]
+        copied = new_stage(self._name_of(copy), [False] * len(spatial), [iterator.extent for iterator in spatial])
+        copied.is_named = stage.is_named
+        self._stages.insert(step.stage + 1, copied)
 
     def _cache_read(self, step: CacheRead) -> None:
         """A new stage behind the stage copies its result, and the readers read the copy."""
@@ -223,7 +238,14 @@ class _Replay:
     # loops
 
     def shape_loops(self) -> None:
-        """Do all that was noted, from the outputs to the inputs."""
+        """Do all that was noted, from the outputs to the inputs.
+
+        Raises:
+            OtherWorkload: No step named the result: the log's workload ends before it.
+            Untranslatable: A loop cannot be made what a step wants.
+        """
+        if self._steps and not self._stages[-1].is_named:
+            raise OtherWorkload(f"no step schedules {self._stages[-1].name}: the workload is another one", len(self._steps))
         done: set[int] = set()
         for stage in reversed(self._stages):
             self._place(stage, done)

@@ -6,6 +6,7 @@ import functools
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 
@@ -14,6 +15,8 @@ import tvm_ffi
 from tvm.s_tir.meta_schedule.database import Workload
 from tvm.s_tir.meta_schedule.space_generator import ScheduleFn
 
+from workbench.engines.relax.ansor.stages import OtherWorkload, Untranslatable
+from workbench.engines.relax.ansor.translate import translate
 from workbench.engines.relax.build import with_default_schedules
 from workbench.engines.relax.search.cost_model import CostModel
 from workbench.engines.relax.search.evolution import Evolution
@@ -22,9 +25,10 @@ from workbench.engines.relax.search.sketches import Genome, trace_json
 from workbench.engines.relax.search_spaces import SearchSpace
 from workbench.engines.relax.space import design_size
 from workbench.engines.relax.workload_module import as_main, fingerprint
-from workbench.engines.search_protocol import Candidate, Experience, Outcome
+from workbench.engines.search_protocol import Candidate, Experience, Outcome, Translation
 from workbench.errors import InputError, InternalError
 from workbench.escaping import plain
+from workbench.legacy.auto_scheduler.workloads import LoggedWorkload
 from workbench.records.trial import DEVICE_LOST, UNMEASURED
 from workbench.tuning_database import TuningRecord, decisions
 from workbench.tuning_database import Workload as RecordedWorkload
@@ -33,6 +37,9 @@ _MOST_INHERITED = 16
 _MOST_OF_ANOTHER = 4
 _MOST_ADAPTED = 8
 _MOST_LOADED = 1024
+_MOST_TRANSLATED = 64
+"""Records of a log that are tried until as many as may be inherited are translated."""
+
 _SAY_NOTHING = (UNMEASURED, DEVICE_LOST)
 _LAYOUT_CHANGE = "meta_schedule.layout_rewrite_preproc"  # stock TVM times such a schedule without the change
 
@@ -158,17 +165,39 @@ class RelaxTaskSearch:
 
     def _inherit(self, records: Sequence[TuningRecord], samples: Sequence[Sample | None]) -> list[TuningRecord]:
         """Keep the schedules that are new, to be proposed first; returns the records that they are from."""
-        taken = []
-        known = {sample.fingerprint for sample in self._inherited}
-        for record, sample in zip(records, samples, strict=True):
-            if sample is None:
+        return [record for record, sample in zip(records, samples, strict=True) if sample is not None and self._take(sample)]
+
+    def _take(self, sample: Sample) -> bool:
+        """Keep a schedule to be proposed first; False if it is not new."""
+        self._is_known_to_work = True
+        is_new = all(sample.fingerprint != other.fingerprint for other in self._inherited) and self._evolution.is_new(sample.fingerprint)
+        if is_new:
+            self._inherited.append(sample)
+        return is_new
+
+    def translate(self, workload: LoggedWorkload) -> Translation:
+        """Have the fastest schedules of an auto_scheduler log proposed first, if they are of this kernel."""
+        claimed_us: dict[str, float] = {}
+        untranslatable: Counter[str] = Counter()
+        tried = 0
+        for item in workload.records[:_MOST_TRANSLATED]:
+            if len(claimed_us) >= _MOST_INHERITED:
+                break
+            tried += 1
+            try:
+                trace = json.dumps(trace_json(translate(self._module, item.record.steps).trace))
+            except OtherWorkload as error:
+                return Translation(unlike=str(error), fitting=error.fitting)
+            except Untranslatable as error:
+                untranslatable[str(error)] += 1
                 continue
-            self._is_known_to_work = True
-            if sample.fingerprint not in known and self._evolution.is_new(sample.fingerprint):
-                known.add(sample.fingerprint)
-                self._inherited.append(sample)
-                taken.append(record)
-        return taken
+            (sample,) = self._sampler.replayed([trace])
+            if sample is None:
+                untranslatable["the schedule cannot be made again from its trace"] += 1
+            elif sample.fingerprint not in claimed_us:
+                claimed_us[sample.fingerprint] = item.time_us
+                self._take(sample)
+        return Translation("", 0, tried, claimed_us, untranslatable)
 
     def rebuild(self, trace: str) -> Candidate:
         """The candidate of a recorded trace; the baseline's is empty."""

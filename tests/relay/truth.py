@@ -1,0 +1,89 @@
+"""What matching says of a debug table beside what old TVM itself knows of each row (`old_tvm_truth.py`)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench.importing.program import ImportedProgram, read_program
+from workbench.legacy.debug.table import parse_debug_tables
+from workbench.matching.rows import Match, NodeRow, match_rows
+
+_COMPILERS_OWN = re.compile(r"(?:tvmgen_default_)?fused_(?:layout_transform_?|\d+_?)+$")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One row: what was said of it, and what is wrong with that; empty if nothing is."""
+
+    node: str
+    match: Match
+    wrong: str
+
+
+def verdicts(folder: Path) -> list[Verdict]:
+    """Match the table in a folder with the program's text, and judge each row; the graph is not looked at."""
+    text = (folder / "model.relay.txt").read_text(encoding="utf-8")
+    program = read_program(text)
+    (table,) = parse_debug_tables((folder / "debug_table.txt").read_text(encoding="utf-8"))
+    matches = match_rows([NodeRow(row.node_name, row.ops, row.shape, row.time_us) for row in table.nodes], program.functions)
+    truth = {row["node"]: row for row in json.loads((folder / "truth.json").read_text(encoding="utf-8"))["rows"]}
+    assert set(truth) == set(matches)
+    origins = {node: _origins(program, match) for node, match in matches.items()}
+    users = _users(text, {name for row in truth.values() for name in row["parameters"]})
+    return [Verdict(node, matches[node], _wrong(row, truth, program, origins, users)) for node, row in truth.items()]
+
+
+def _origins(program: ImportedProgram, match: Match) -> frozenset[int]:
+    """The source operators that a row is said to be of."""
+    return frozenset() if match.structure is None else frozenset(program.functions[match.structure].calls[match.call])
+
+
+def _users(text: str, names: set[str]) -> dict[str, int]:
+    """The line that reads each parameter."""
+    lines = enumerate(text.split("\n"), start=1)
+    return {name: number for number, line in lines if "def @main" not in line for name in re.findall(r"%([A-Za-z_]\w*)", line) if name in names}
+
+
+def _wrong(
+    row: Mapping[str, Any], truth: Mapping[str, Any], program: ImportedProgram, origins: Mapping[str, frozenset[int]], users: Mapping[str, int]
+) -> str:
+    said = origins[row["node"]]
+    if not said:
+        return "" if _COMPILERS_OWN.fullmatch(row["function"]) else "it is an operator of the program"
+    if _COMPILERS_OWN.fullmatch(row["function"]):
+        return "it is the compiler's own"
+    operators = program.graph.operators
+    lines = {operators[place].line for place in said}
+    should = {users[name] for name in row["parameters"]}
+    reading = set(users.values())
+    if not should <= lines or (lines & reading) - should:
+        return f"its operators stand in lines {sorted(should)}, not {sorted(lines & reading)}"
+    if should:
+        return ""
+    read = {place for node in row["reads"] for place in _behind(node, truth, origins)}
+    for place in said:
+        for source in _sources(program, place, {item for known in origins.values() for item in known}):
+            if source not in read | said:
+                return f"it does not read what {operators[place].name} in line {operators[place].line} reads"
+    return ""
+
+
+def _behind(node: str, truth: Mapping[str, Any], origins: Mapping[str, frozenset[int]]) -> frozenset[int]:
+    """The operators of a row; of the compiler's own row those of the rows that it reads."""
+    if origins[node]:
+        return origins[node]
+    return frozenset(place for item in truth[node]["reads"] for place in _behind(item, truth, origins))
+
+
+def _sources(program: ImportedProgram, place: int, known: set[int]) -> set[int]:
+    """The operators with rows that an operator reads, those without one passed over."""
+    found: set[int] = set()
+    for tensor in program.graph.operators[place].inputs:
+        if tensor.operator is not None:
+            found |= {tensor.operator} if tensor.operator in known else _sources(program, tensor.operator, known)
+    return found
