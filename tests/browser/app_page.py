@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
+
+from tests.browser.lab import wait_for_kernel
+from tests.browser.rows import box, cell, shown
+from workbench.session import SessionDirectory
 
 HOSTILE = "<img src=x onerror=\"document.body.dataset.hacked='yes'\">"
 CELL = "from workbench.notebook import Workbench\napp = Workbench()\napp"
@@ -32,6 +38,16 @@ def write_model(path: Path) -> None:
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 14, 14])]
     graph = helper.make_graph(nodes, "graph", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 10])], weights)
     path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10).SerializeToString())
+
+
+def end_workers(folder: Path) -> None:
+    """Searches outlive their notebooks; those of a test must not."""
+    for database in folder.glob("workbench-sessions/*/session.sqlite"):
+        directory = SessionDirectory.open(database.parent)
+        with directory.store() as store:
+            worker = store.worker()
+        if worker is not None and directory.is_served():
+            os.killpg(worker.pid, signal.SIGKILL)
 
 
 class AppPage:
@@ -65,10 +81,10 @@ class AppPage:
         self.page.locator(".wb-table .ag-row").first.wait_for()
 
     def box(self, row: int) -> Any:
-        return self.page.locator(f'.wb-table .ag-row[row-id="{row}"] .ag-selection-checkbox input')
+        return box(self.page, row)
 
     def cell(self, row: int, column: str) -> Any:
-        return self.page.locator(f'.wb-table .ag-row[row-id="{row}"] .ag-cell[col-id="{column}"]')
+        return cell(self.page, row, column)
 
     def selected(self) -> str:
         return str(self.shell.locator(".wb-selected").inner_text())
@@ -97,3 +113,19 @@ class AppPage:
             self.shell.get_by_label("Export").select_option(name)
         started.value.save_as(path)
         return path.read_text(encoding="utf-8")
+
+    def shown(self, column: str) -> list[str]:
+        return shown(self.page, column)
+
+    def wait_for_python(self, code: str, wanted: str) -> None:
+        wait_for_kernel(self.page, code, wanted)
+
+    def drop(self, onto: Any, *files: Path) -> None:
+        """Drag files out of the user's file manager and drop them onto something, as the browser's own events."""
+        place = onto.bounding_box()
+        at = {"x": place["x"] + place["width"] / 2, "y": place["y"] + place["height"] / 2}
+        browser = self.page.context.new_cdp_session(self.page)
+        for kind in ("dragEnter", "dragOver", "drop"):
+            data = {"items": [], "files": [str(file) for file in files], "dragOperationsMask": 1}
+            browser.send("Input.dispatchDragEvent", {"type": kind, **at, "data": data})
+        browser.detach()

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.browser.app_page import CELL, AppPage, end_workers, write_model
 from tests.browser.lab import (
     RUN_MS,
     SHARED,
@@ -140,3 +141,34 @@ def shared_notebook(lab: tuple[Any, Guard]) -> Iterator[Callable[..., Any]]:
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
     assert guard.outside == [], "a page asked for something outside of this machine"
     assert guard.errors == [], "a page's console has errors"
+
+
+@pytest.fixture
+def folder(server: Server, tmp_path: Path) -> Iterator[Path]:
+    """A folder of its own below the server's, with a model in it: notebooks keep their sessions beside them."""
+    made = server.folder / tmp_path.name
+    made.mkdir()
+    write_model(made / "net.onnx")
+    yield made
+    end_workers(made)
+
+
+@pytest.fixture
+def open_app(new_page: Callable[..., Any], server: Server, folder: Path) -> Callable[..., AppPage]:
+    """Opens the app in a notebook of the folder, in JupyterLab.
+
+    Args (of what it gives):
+        page: As those of ``new_page``.
+    """
+
+    def open_it(**page: Any) -> AppPage:
+        made = new_page(**page)
+        name = f"{folder.name}/app.ipynb"
+        server.write([CELL], name)
+        open_in_lab(made, server, name)
+        run_all(made)
+        app = AppPage(made)
+        app.shell.wait_for()
+        return app
+
+    return open_it

@@ -221,6 +221,15 @@ def run_in_kernel(page: Any, code: str) -> str:
     )
 
 
+def wait_for_kernel(page: Any, code: str, wanted: str) -> None:
+    """Until what the kernel prints is as wanted: a click reaches it a moment later."""
+    for _ in range(200):
+        if run_in_kernel(page, code).strip() == wanted:
+            return
+        page.wait_for_timeout(50)
+    assert run_in_kernel(page, code).strip() == wanted
+
+
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import run_in_kernel
+from tests.browser.lab import run_in_kernel, wait_for_kernel
 
 CELL = """
 from tests.graph_samples import network, tangle, transformer
@@ -24,9 +24,9 @@ Open = Callable[..., Any]
 
 
 @pytest.fixture
-def open_graph(notebook: Open) -> Open:
+def open_graph(shared_notebook: Open) -> Open:
     def open_it(model: str = "network(12)", options: str = "", **page: Any) -> Any:
-        made = notebook([CELL.format(model=model, options=options)], **page)
+        made = shared_notebook([CELL.format(model=model, options=options)], **page)
         made.locator(".wb-graph").wait_for()
         made.wait_for_function("() => / boxes/.test(document.querySelector('.wb-graph .wb-bottom').textContent)")
         return made
@@ -46,15 +46,6 @@ def count_of_boxes(page: Any) -> int:
     found = re.search(r"in ([\d,]+) boxes", page.locator(".wb-graph .wb-bottom").inner_text())
     assert found
     return int(found[1].replace(",", ""))
-
-
-def wait_for_kernel(page: Any, code: str, wanted: str) -> None:
-    """Until what the kernel prints is as wanted: a click reaches it a moment later."""
-    for _ in range(100):
-        if run_in_kernel(page, code).strip() == wanted:
-            return
-        page.wait_for_timeout(50)
-    assert run_in_kernel(page, code).strip() == wanted
 
 
 def wait_until_painted(page: Any) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import TimeoutError as PageTimeoutError
 
-from tests.browser.lab import run_in_kernel
+from tests.browser.charts import LATENCY, point_at
+from tests.browser.lab import RUN_MS, run_in_kernel, wait_for_kernel
 
 CELL = """
 from tests.notebook_samples import profile_of
@@ -21,10 +21,7 @@ monitor = TuningMonitor(feed, asked, interval_s=0.1)
 monitor.start()
 monitor
 """
-LATENCY = ".wb-monitor-main .js-plotly-plot"
 KERNEL = "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel"
-RUN_MS = 120_000  # how long nothing may happen before a test gives up; no measure of speed
-POINTINGS = 6
 
 Open = Callable[..., Any]
 
@@ -53,30 +50,6 @@ def kernel(page: Any, code: str) -> str:
     return run_in_kernel(page, code).strip()
 
 
-def wait_for_kernel(page: Any, code: str, wanted: str) -> None:
-    """Until what the kernel prints is as wanted: a click reaches it a moment later."""
-    for _ in range(100):
-        if kernel(page, code) == wanted:
-            return
-        page.wait_for_timeout(50)
-    assert kernel(page, code) == wanted
-
-
-def place_of(page: Any, trace: int, point: int) -> tuple[float, float]:
-    """Where a point of the latency chart is on the page."""
-    x, y = page.evaluate(
-        f"""([trace, point]) => {{
-            const plot = document.querySelector('{LATENCY}');
-            const {{ xaxis, yaxis, _size: size }} = plot._fullLayout;
-            const axis = plot.data[trace].yaxis === 'y2' ? plot._fullLayout.yaxis2 : yaxis;
-            const box = plot.getBoundingClientRect();
-            return [box.left + xaxis._offset + xaxis.d2p(plot.data[trace].x[point]), box.top + axis._offset + axis.d2p(plot.data[trace].y[point])];
-        }}""",
-        [trace, point],
-    )
-    return float(x), float(y)
-
-
 def test_trials_appear_while_a_cell_of_the_notebook_runs(open_monitor: Open) -> None:
     page = open_monitor(300)
     assert points(page) == 300
@@ -86,22 +59,6 @@ def test_trials_appear_while_a_cell_of_the_notebook_runs(open_monitor: Open) -> 
     assert page.evaluate(f"() => {KERNEL}.status") == "busy"
     assert points(page) == 364
     page.evaluate("async () => { await window.busy.done; }")
-
-
-def point_at(page: Any, trace: int, point: int, *, until: str) -> tuple[float, float]:
-    """Move the pointer onto a point until its tip has a text: a page that is just being laid out moves it away from under the pointer."""
-    tip = page.locator(".wb-monitor-tip").get_by_text(until)
-    for _ in range(POINTINGS):
-        x, y = place_of(page, trace, point)
-        page.mouse.move(x - 40, y)
-        page.mouse.move(x, y)
-        try:
-            tip.wait_for(timeout=RUN_MS // POINTINGS)
-        except PageTimeoutError:
-            continue
-        return x, y
-    tip.wait_for(timeout=RUN_MS)
-    return place_of(page, trace, point)
 
 
 def test_the_pointer_shows_a_trials_decisions_and_a_click_names_it_to_python(open_monitor: Open) -> None:

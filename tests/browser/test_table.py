@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import run_in_kernel
+from tests.browser.lab import run_in_kernel, wait_for_kernel
+from tests.browser.rows import box, cell, shown
 
 CELL = """
 from tests.notebook_samples import profile_of, progress_of
@@ -36,33 +37,6 @@ def open_table(shared_notebook: Open) -> Open:
 
 def ticked(page: Any) -> list[int]:
     return list(json.loads(run_in_kernel(page, "print(table.ticked)")))
-
-
-def wait_for_kernel(page: Any, code: str, wanted: str) -> None:
-    """Until what the kernel prints is as wanted: a click reaches it a moment later."""
-    for _ in range(100):
-        if run_in_kernel(page, code).strip() == wanted:
-            return
-        page.wait_for_timeout(50)
-    assert run_in_kernel(page, code).strip() == wanted
-
-
-def cell(page: Any, row: int, column: str) -> Any:
-    return page.locator(f'.wb-table .ag-row[row-id="{row}"] .ag-cell[col-id="{column}"]')
-
-
-def box(page: Any, row: int) -> Any:
-    return page.locator(f'.wb-table .ag-row[row-id="{row}"] .ag-selection-checkbox input')
-
-
-def shown(page: Any, column: str) -> list[str]:
-    """What a column shows from top to bottom."""
-    rows = page.locator(".wb-table .ag-row:not(.ag-row-pinned)")
-    texts = rows.evaluate_all(
-        """(rows, column) => rows.map((row) => [Number(row.getAttribute('row-index')), row.querySelector(`[col-id="${column}"]`)?.textContent])""",
-        column,
-    )
-    return [text for _, text in sorted(texts)]
 
 
 def test_a_tick_ticks_the_whole_task_in_python_too_and_a_click_on_a_row_ticks_nothing(open_table: Open) -> None:

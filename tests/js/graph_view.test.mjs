@@ -4,9 +4,11 @@ import { test } from "node:test";
 import { fit, inSight, reveal, start, toDrawing, zoomAt } from "../../workbench/notebook/graph/camera.mjs";
 import { coloursOf, contrast, heat, mix, onScale, stateOf, taskColours } from "../../workbench/notebook/graph/colors.mjs";
 import { factsOf } from "../../workbench/notebook/graph/facts.mjs";
+import { Matches } from "../../workbench/notebook/graph/matches.mjs";
 import { indexed, paint } from "../../workbench/notebook/graph/paint.mjs";
 import { Scene } from "../../workbench/notebook/graph/scene.mjs";
 import { Search, faultOf, matching } from "../../workbench/notebook/graph/search.mjs";
+import { carried, rowOf, selectionOf } from "../../workbench/notebook/graph/selection.mjs";
 import { Shortener, SvgSurface } from "../../workbench/notebook/graph/surfaces.mjs";
 
 // camera
@@ -208,4 +210,29 @@ test("text that has no room loses its end, or its beginning where that is what t
   assert.equal(shortener.fit("abcdefgh", { room: 5, size: 12, tail: true }).text, "…efgh");
   assert.equal(shortener.fit("abc", { room: 5, size: 12 }).text, "abc");
   assert.equal(shortener.fit("abc", { room: 0.5, size: 12 }).text, "");
+});
+
+test("a box with one operator is selected with it, a fused one without, and a row leads from one graph to the other", () => {
+  const own = scene();
+  const item = (unit) => own.itemOfUnit(own.draw(new Set()), unit);
+  assert.deepEqual(selectionOf(own, "operators", item(4)), { graph: "operators", unit: 4, node: 5 });
+  assert.deepEqual(selectionOf(own, "operators", item(1)), { graph: "operators", unit: 1, node: null });
+  assert.deepEqual(selectionOf(own, "operators", item(1), 2), { graph: "operators", unit: 1, node: 2 });
+  assert.deepEqual(selectionOf(own, "kernels", item(4)), { graph: "kernels", unit: 4, node: null });
+  assert.deepEqual(selectionOf(own, "operators", { type: "repeat", key: "r1" }), { graph: "operators", key: "r1" });
+  assert.equal(rowOf(own, { graph: "operators", unit: 1, node: null }), 0);
+  assert.equal(rowOf(own, { graph: "operators", key: "r1" }), null);
+  assert.deepEqual(carried({ graph: "operators", unit: 4, node: 5 }, { operators: own, kernels: own }, "kernels"), { graph: "kernels", unit: 4, node: null });
+  assert.equal(carried({ graph: "operators", unit: 0, node: 0 }, { operators: own, kernels: own }, "kernels"), null);
+});
+
+test("matches are walked through in a circle, and a search for nothing finds nothing", async () => {
+  const [own, matches] = [scene(), new Matches()];
+  assert.deepEqual(await matches.find("conv", own, false), { words: "1 match", isProblem: false });
+  assert.deepEqual([...matches.set], [1]);
+  await matches.find("/", own, false);
+  const walked = [1, 1, 1, -1].map((by) => matches.step(by));
+  assert.deepEqual(walked.map(({ words }) => words), ["1 of 2 matches", "2 of 2 matches", "1 of 2 matches", "2 of 2 matches"]);
+  assert.deepEqual(await matches.find("", own, false), { words: "", isProblem: false });
+  assert.equal(matches.step(1), null);
 });

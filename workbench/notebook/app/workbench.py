@@ -51,7 +51,7 @@ class Workbench(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no typ
         self.shell = Shell(self._act, theme=theme)
         self.model = AppModel(on_state=self._draw, new_host=lambda: JupyterKernel() if kernel is None else JupyterKernel(kernel))
         self.parts = Parts(self.model, theme=theme)
-        super().__init__([self.shell, self.parts.box], layout=ipywidgets.Layout(width="100%", overflow="visible"))
+        super().__init__([self.shell, self.parts.box], _dom_classes=("wb-app",), layout=ipywidgets.Layout(width="100%", overflow="visible"))
         self.shell.choices = _choices(targets=[])
         self.shell.view = shown(self.model.state)
         self.shell.observe(lambda change: self.parts.set_theme(change["new"]), names="theme")
@@ -127,7 +127,15 @@ class Workbench(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no typ
             self.shell.offer_file(file.name, file.text, file.media_type)
 
     def _receive_file(self, content: Mapping[str, Any], buffers: Sequence[memoryview]) -> None:
-        """Take a piece of a file that was dropped."""
+        """Take a piece of a file that was dropped; the page sends no further one of a file that is refused."""
+        try:
+            self._take_piece(content, buffers)
+        except WorkbenchError:
+            self._upload = None
+            self.shell.post("refused")
+            raise
+
+    def _take_piece(self, content: Mapping[str, Any], buffers: Sequence[memoryview]) -> None:
         if content.get("offset") == 0:
             if self._upload is not None:
                 self._upload.drop()

@@ -3,16 +3,18 @@
 import { coalesce, definePart } from "../part.mjs";
 import { allKeys, countBoxes, itemAt, itemsOf, pathTo } from "./blocks.mjs";
 import { taskColours } from "./colors.mjs";
+import { Expansion } from "./expansion.mjs";
 import { savePng, saveSvg } from "./export.mjs";
 import { factsOf } from "./facts.mjs";
 import { anchorAt, boxOf, everything, records } from "./found.mjs";
 import { keysOf } from "./keys.mjs";
 import { Looks, hintOf } from "./looks.mjs";
+import { Matches } from "./matches.mjs";
 import { linesAround } from "./navigate.mjs";
 import { readPalette } from "./palette.mjs";
 import { ask, fillDetails, fillLegend, shellOf } from "./panels.mjs";
 import { Scene, rowText, timeText } from "./scene.mjs";
-import { Search } from "./search.mjs";
+import { carried, onlyNode, rowOf, selectionOf, subjectOf } from "./selection.mjs";
 import { pageShortener } from "./surfaces.mjs";
 import { toolbar } from "./toolbar.mjs";
 import { Window } from "./window.mjs";
@@ -25,17 +27,16 @@ class GraphPart {
   constructor(part) {
     this.part = part;
     this.ready = false;
-    this.expanded = { operators: new Set(), kernels: new Set() };
+    this.expansion = new Expansion();
     this.withConstants = false;
     this.progress = new Map();
-    this.selection = null; // { graph, unit, node } or { graph, key }
-    this.found = [];
-    this.foundSet = new Set();
+    /** @type {import("./selection.mjs").Selection | null} */
+    this.selection = null;
+    this.matches = new Matches();
     this.lit = new Set();
     this.looks = new Looks({ tasks: [], hottest: 0, colours: new Map() });
     this.palette = null;
     this.shortener = pageShortener();
-    this.search = new Search();
     this.build();
     part.on("snapshot", (message, buffers) => this.take(message, buffers));
     part.on("progress", ({ progress }) => this.takeProgress(progress));
@@ -48,7 +49,7 @@ class GraphPart {
       this.palette = null;
       this.recolour();
     });
-    part.onEnd(() => this.search.close());
+    part.onEnd(() => this.matches.close());
   }
 
   build() {
@@ -120,27 +121,17 @@ class GraphPart {
   showGraph() {
     this.bar.constants(this.scene.constants.length > 0 && this.shown === "operators");
     this.host.setAttribute("aria-label", `Graph of the ${this.shown} of ${this.model}`);
-    this.found = [];
-    this.foundSet = new Set();
-    if (this.selection && this.selection.graph !== this.shown) this.selection = this.carried();
+    this.matches.clear();
+    if (this.selection && this.selection.graph !== this.shown) this.selection = carried(this.selection, this.scenes, this.shown);
     this.redraw();
     this.recolour();
     this.showSelection({ reveal: true });
     this.runSearch();
   }
 
-  /** The selection of the other graph in this one: by its row. */
-  carried() {
-    const { unit } = this.selection;
-    const other = this.scenes[this.selection.graph];
-    const row = unit === undefined ? null : other.units.row[unit];
-    const here = row === null ? undefined : this.scene.unitOfRow.get(row);
-    return here === undefined ? null : { graph: this.shown, unit: here, node: null };
-  }
-
   /** Lays out anew; `anchor` finds what stays at its place on the screen. */
   redraw(anchor = null) {
-    const drawing = this.scene.draw(this.expanded[this.shown], this.withConstants && this.shown === "operators");
+    const drawing = this.scene.draw(this.expansion.of(this.shown), this.withConstants && this.shown === "operators");
     this.looks.clear();
     this.drawing = drawing;
     this.window.show(drawing, anchor?.(drawing) ?? null);
@@ -204,8 +195,8 @@ class GraphPart {
   /** What decides how boxes look, besides the model. */
   state() {
     const { model } = this.part;
-    const { scene, palette, progress, foundSet, shownItem, selection } = this;
-    return { mode: model.get("colors"), ticked: model.get("ticked"), scene, palette, progress, found: foundSet, focused: shownItem?.key, node: selection?.node ?? null };
+    const { scene, palette, progress, matches, shownItem, selection } = this;
+    return { mode: model.get("colors"), ticked: model.get("ticked"), scene, palette, progress, found: matches.set, focused: shownItem?.key, node: selection?.node ?? null };
   }
 
   save(kind) {
@@ -220,19 +211,13 @@ class GraphPart {
   /** A click on the drawing. */
   choose(hit) {
     if (!hit) return this.select(null);
-    const { item, node } = hit;
-    if (item.type === "repeat" || item.type === "copy") return this.select({ graph: this.shown, key: item.key });
-    const [unit] = this.scene.unitsOf(item);
-    const nodes = this.scene.units.nodes[unit];
-    const own = this.shown === "operators" ? (node ?? (nodes.length === 1 ? nodes[0] : null)) : null;
-    return this.select({ graph: this.shown, unit, node: own });
+    return this.select(selectionOf(this.scene, this.shown, hit.item, hit.node ?? null));
   }
 
   /** Selects, and tells the others by the traits. */
   select(selection, options = {}) {
     this.selection = selection;
-    const unit = selection?.unit;
-    const row = unit === undefined ? null : this.scene.units.row[unit];
+    const row = rowOf(this.scene, selection);
     const node = this.shown === "operators" ? (selection?.node ?? null) : null;
     this.telling = true;
     this.part.model.set("focus", row);
@@ -244,8 +229,7 @@ class GraphPart {
 
   followRow(row) {
     if (!this.ready || this.telling) return;
-    const unit = this.selection?.unit;
-    if ((unit === undefined ? null : this.scene.units.row[unit]) === row) return;
+    if (rowOf(this.scene, this.selection) === row) return;
     const found = row === null ? undefined : this.scene.unitOfRow.get(row);
     this.selection = found === undefined ? null : { graph: this.shown, unit: found, node: null };
     this.showSelection({ reveal: true });
@@ -291,13 +275,8 @@ class GraphPart {
     return { tasks: this.tasks, progress: this.progress, operators: this.scenes.operators, kernels: this.scenes.kernels };
   }
 
-  /** What the details are of: the selected box, also if a block hides it. */
   subject() {
-    const { unit, node } = this.selection;
-    if (unit === undefined) return { item: this.shownItem, node: null };
-    const place = this.scene.placeOfUnit.get(unit);
-    if (place === undefined) return { item: this.shownItem, node };
-    return { item: { type: "unit", key: `u${place}`, start: place, end: place + 1 }, node };
+    return subjectOf(this.scene, this.selection, this.shownItem);
   }
 
   fillDetails() {
@@ -329,28 +308,21 @@ class GraphPart {
   // blocks
 
   around(item) {
-    const keys = pathTo(item.start, this.scene.repeats).filter((key) => this.expanded[this.shown].has(key));
-    return keys[keys.length - 1];
+    return this.expansion.around(this.shown, item, this.scene.repeats);
   }
 
   toggle(item) {
-    const keys = new Set(this.expanded[this.shown]);
-    if (item.type !== "repeat" && item.type !== "copy") return;
-    if (item.items) keys.delete(item.key);
-    else keys.add(item.key);
-    this.setExpanded(keys, item);
+    if (item.type === "repeat" || item.type === "copy") this.setExpanded(this.expansion.toggled(this.shown, item), item);
   }
 
   collapse(key) {
-    const keys = new Set(this.expanded[this.shown]);
-    keys.delete(key);
-    this.setExpanded(keys, this.shownItem);
+    this.setExpanded(this.expansion.without(this.shown, key), this.shownItem);
   }
 
   revealUnit(unit) {
     const path = pathTo(this.scene.placeOfUnit.get(unit), this.scene.repeats);
     const node = this.selection?.unit === unit ? this.selection.node : null;
-    this.setExpanded(new Set([...this.expanded[this.shown], ...path]), this.shownItem).then((done) => {
+    this.setExpanded(this.expansion.with(this.shown, path), this.shownItem).then((done) => {
       if (done) this.select({ graph: this.shown, unit, node }, { reveal: true });
     });
   }
@@ -367,7 +339,7 @@ class GraphPart {
       const agreed = await ask(this.host, `This shows ${boxes.toLocaleString("en-US")} boxes at once and can take some seconds.`, `Show ${boxes.toLocaleString("en-US")} boxes`);
       if (!agreed || this.shown !== shown) return false;
     }
-    this.expanded[shown] = keys;
+    this.expansion.set(shown, keys);
     const from = item && boxOf(this.drawing, item);
     this.redraw(from ? (drawing) => anchorAt(drawing, item, from) : null);
     if (this.selection?.key && !this.findShown() && item) {
@@ -382,25 +354,20 @@ class GraphPart {
 
   async runSearch() {
     if (!this.ready) return;
-    const scene = this.scene;
-    scene.searched ??= scene.texts();
-    const answer = await this.search.find(this.bar.query(), scene.searched);
+    const { scene } = this;
+    const answer = await this.matches.find(this.bar.query(), scene, this.withConstants);
     if (answer === null || scene !== this.scene) return;
-    this.found = answer.found.filter((unit) => scene.placeOfUnit.has(unit) || this.withConstants);
-    this.foundSet = new Set(this.found);
-    this.match = -1;
     this.looks.clear();
-    this.bar.found(this.bar.query() ? answer.problem || matches(this.found.length) : "", Boolean(answer.problem));
+    this.bar.found(answer.words, answer.isProblem);
     this.window.refresh();
   }
 
-  step(step) {
-    if (!this.found.length) return;
-    this.match = this.match < 0 ? (step > 0 ? 0 : this.found.length - 1) : (this.match + step + this.found.length) % this.found.length;
-    this.bar.found(`${this.match + 1} of ${matches(this.found.length)}`);
-    const unit = this.found[this.match];
-    const [node = null] = this.shown === "operators" && this.scene.units.nodes[unit].length === 1 ? this.scene.units.nodes[unit] : [];
-    this.select({ graph: this.shown, unit, node }, { reveal: true });
+  step(by) {
+    const match = this.matches.step(by);
+    if (!match) return;
+    this.bar.found(match.words);
+    const node = this.shown === "operators" ? onlyNode(this.scene, match.unit) : null;
+    this.select({ graph: this.shown, unit: match.unit, node }, { reveal: true });
   }
 
   // keyboard
@@ -420,15 +387,6 @@ class GraphPart {
   }
 
   arrive(box) {
-    if (!box) return;
-    const { item } = box;
-    if (item.type === "repeat" || item.type === "copy") this.select({ graph: this.shown, key: item.key }, { reveal: true });
-    else {
-      const [unit] = this.scene.unitsOf(item);
-      const nodes = this.scene.units.nodes[unit];
-      this.select({ graph: this.shown, unit, node: this.shown === "operators" && nodes.length === 1 ? nodes[0] : null }, { reveal: true });
-    }
+    if (box) this.select(selectionOf(this.scene, this.shown, box.item), { reveal: true });
   }
 }
-
-const matches = (count) => `${count.toLocaleString("en-US")} ${count === 1 ? "match" : "matches"}`;

@@ -1,6 +1,7 @@
 /** Model, target and layout: chosen from lists, typed, or dropped as a file. */
 
 import { element } from "../part.mjs";
+import { takeDrops } from "./drops.mjs";
 import { pieces } from "./words.mjs";
 
 const PIECE_BYTES = 512 * 1024;
@@ -46,23 +47,10 @@ export function makeOpener(part) {
   target.addEventListener("change", () => (typed.hidden = target.value !== OTHER));
   browse.addEventListener("click", () => file.click());
   file.addEventListener("change", () => file.files[0] && send(file.files[0]));
-  for (const name of ["dragenter", "dragover"]) {
-    part.root.addEventListener(name, (event) => {
-      if (![...event.dataTransfer.types].includes("Files")) return;
-      event.preventDefault();
-      event.stopPropagation();
-      row.classList.add("wb-dropping");
-    }, { signal: part.signal });
-  }
-  part.root.addEventListener("dragleave", (event) => part.root.contains(event.relatedTarget) || row.classList.remove("wb-dropping"), { signal: part.signal });
-  part.root.addEventListener("drop", (event) => {
-    row.classList.remove("wb-dropping");
-    const [dropped] = event.dataTransfer.files;
-    if (!dropped) return;
-    event.preventDefault();
-    event.stopPropagation();
-    send(dropped);
-  }, { signal: part.signal });
+  takeDrops(part, {
+    onOver: (over) => row.classList.toggle("wb-dropping", over),
+    onFile: send,
+  });
 
   function open() {
     const chosen = model.value.trim();
@@ -78,6 +66,11 @@ export function makeOpener(part) {
     });
   }
 
+  function forget() {
+    sending = null;
+    file.value = "";
+  }
+
   function send(chosen) {
     sending = { file: chosen, rest: pieces(chosen.size, PIECE_BYTES) };
     upload.textContent = `${chosen.name}: 0 %`;
@@ -87,8 +80,8 @@ export function makeOpener(part) {
   async function sendPiece() {
     const mine = sending;
     if (!mine?.rest.length) {
-      if (mine) upload.textContent = "The file is empty.";
-      return;
+      if (mine) upload.textContent = `${mine.file.name} is empty.`;
+      return forget();
     }
     const [offset, length] = mine.rest.shift();
     const buffer = await mine.file.slice(offset, offset + length).arrayBuffer();
@@ -102,10 +95,14 @@ export function makeOpener(part) {
       upload.textContent = `${sending.file.name}: ${Math.floor((100 * received) / sending.file.size)} %`;
       sendPiece();
     },
+    /** The file is not taken; why is told where all problems are. */
+    refused() {
+      if (sending) upload.textContent = `${sending.file.name} was not taken.`;
+      forget();
+    },
     uploaded(path) {
       if (sending) upload.textContent = `${sending.file.name} is here.`;
-      sending = null;
-      file.value = "";
+      forget();
       model.value = path;
       profile.focus();
     },

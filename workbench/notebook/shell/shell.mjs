@@ -31,6 +31,7 @@ export default definePart("shell", (part) => {
   part.watch("theme", header.theme);
   part.on("download", ({ name, text, media_type: type }) => download(name, text, type));
   part.on("uploading", ({ received }) => opener.uploading(received));
+  part.on("refused", () => opener.refused());
   part.on("uploaded", ({ path }) => opener.uploaded(path));
   opener.choose(part.model.get("choices"));
   header.theme();
