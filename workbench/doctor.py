@@ -275,13 +275,14 @@ def _check_cuda(cuda: CudaFacts, abi: AbiResult) -> Check:
 def _check_toolkit(here: Machine) -> Check:
     toolkit = here.toolkit
     found = [f"nvcc {toolkit.nvcc_version or 'of unknown version'} at {toolkit.nvcc_path}"] if toolkit.nvcc_path else []
-    found += [f"{name} at {path}" for name, path in (("ptxas", toolkit.ptxas_path), ("cuobjdump", toolkit.cuobjdump_path)) if path]
+    others = (("ptxas", toolkit.ptxas_path), ("cuobjdump", toolkit.cuobjdump_path), ("nvdisasm", toolkit.nvdisasm_path))
+    found += [f"{name} at {path}" for name, path in others if path]
     if not found:
         return Check("cuda toolkit", "ok", "none; CUDA sources can still be read, PTX and SASS cannot")
     if not toolkit.nvcc_path and here.cuda.devices:
         remedy = "Install nvcc, or NVRTC with pip install cuda-bindings; CUDA kernels are built with it."
         return Check("cuda toolkit", "warning", ", ".join(found), remedy)
-    missing = [name for name, path in (("nvcc", toolkit.nvcc_path), ("ptxas", toolkit.ptxas_path), ("cuobjdump", toolkit.cuobjdump_path)) if not path]
+    missing = [name for name, path in (("nvcc", toolkit.nvcc_path), *others) if not path]
     return Check("cuda toolkit", "ok", ", ".join(found) + (f"; no {' or '.join(missing)}" if missing else ""))
 
 

@@ -123,14 +123,14 @@ def cuda_facts(program: str | None = None, timeout_s: float = QUERY_TIMEOUT_S) -
 
 
 def cuda_toolkit(environment: Mapping[str, str] = os.environ) -> CudaToolkit:
-    """nvcc, ptxas and cuobjdump, from CUDA_HOME, PATH, ``/usr/local/cuda`` or NVIDIA's wheels."""
+    """nvcc, ptxas, cuobjdump and nvdisasm, from CUDA_HOME, PATH, ``/usr/local/cuda`` or NVIDIA's wheels."""
     homes = [environment[name] for name in ("CUDA_HOME", "CUDA_PATH") if environment.get(name)]
     wheels = [str(folder) for folder in Path(sysconfig.get_path("purelib")).glob("nvidia/*/bin")]
     folders = [*(f"{home}/bin" for home in homes), *environment.get("PATH", "").split(os.pathsep), "/usr/local/cuda/bin", *wheels]
     search = os.pathsep.join(folder for folder in folders if folder)
-    nvcc, ptxas, cuobjdump = (shutil.which(name, path=search) for name in ("nvcc", "ptxas", "cuobjdump"))
+    nvcc, ptxas, cuobjdump, nvdisasm = (shutil.which(name, path=search) for name in ("nvcc", "ptxas", "cuobjdump", "nvdisasm"))
     release = re.search(r"release (\S+), V(\S+)", _output_of(nvcc, "--version")) if nvcc else None
-    return CudaToolkit(nvcc, release.group(2) if release else None, ptxas, cuobjdump)
+    return CudaToolkit(nvcc, release.group(2) if release else None, ptxas, cuobjdump, nvdisasm)
 
 
 def c_compiler(environment: Mapping[str, str] = os.environ) -> Compiler | None:

@@ -16,6 +16,7 @@ import tvm_ffi
 
 import workbench
 from workbench.analysis.occupancy import occupancy, sm_limits
+from workbench.analysis.view_catalogue import why_not
 from workbench.engines.relax.cuda_code import sass_of
 from workbench.machine import cuda_toolkit
 from workbench.records.trial import UNMEASURED
@@ -125,9 +126,9 @@ def test_loops_of_the_source_are_linked_to_those_of_the_tir(session: workbench.S
 def test_what_a_gpu_kernel_has_not_or_this_machine_lacks_is_said(session: workbench.Session, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = session.inspection(kernel, ASM, SASS, trial=1)
     assert "has no assembly of a CPU" in found.view(ASM).unavailable
-    if cuda_toolkit().cuobjdump_path is None:
-        assert found.view(SASS).unavailable == "cuobjdump is not here"
-        assert "toolkit" in found.view(SASS).remedy
+    missing = why_not(SASS, "cuda", cuda_toolkit())
+    if missing[0]:
+        assert (found.view(SASS).unavailable, found.view(SASS).remedy) == missing
     else:
         assert "EXIT" in found.view(SASS).text
 

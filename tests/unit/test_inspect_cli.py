@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 
 import workbench
 from workbench.analysis.text_diff import differing_knobs, hunks
-from workbench.analysis.view_catalogue import view_catalogue
+from workbench.analysis.view_catalogue import view_catalogue, why_not
 from workbench.cli.diff_view import DiffView
 from workbench.cli.main import main
 from workbench.cli.view_text import Listing
@@ -30,9 +30,10 @@ from workbench.records.view_diff import ViewDiff
 from workbench.session import SessionDirectory
 
 TASK = "conv2d-1"
-NO_TOOLKIT = CudaToolkit(None, None, None, None)
-NVCC = CudaToolkit("/bin/nvcc", "13.0", "/bin/ptxas", None)
-ALL_TOOLS = CudaToolkit("/bin/nvcc", "13.0", "/bin/ptxas", "/bin/cuobjdump")
+NO_TOOLKIT = CudaToolkit(None, None, None, None, None)
+NVCC = CudaToolkit("/bin/nvcc", "13.0", "/bin/ptxas", None, None)
+ALL_TOOLS = CudaToolkit("/bin/nvcc", "13.0", "/bin/ptxas", "/bin/cuobjdump", "/bin/nvdisasm")
+LONE_CUOBJDUMP = replace(ALL_TOOLS, nvdisasm_path=None)
 RATE = Rate(1e12, 1e12, 0.0, 15)
 PEAKS = Peaks("cpu", "0" * 16, 2, RATE, (Bandwidth(RATE, 2**30, "memory"),), "by hand", 1.0)
 INSTRUCTIONS: list[Any] = [["SamplePerfectTile", ["l1"], [2, 64], ["v3", "v4"]], ["SampleCategorical", [], [[0, 16], [0.5, 0.5]], ["v5"]]]
@@ -122,6 +123,7 @@ def shown(renderable: RenderableType, *, width: int = 160, terminal: bool = Fals
         ("llvm", ALL_TOOLS, {PTX, SASS}),
         ("cuda", ALL_TOOLS, {ASM}),
         ("cuda", NVCC, {ASM, SASS}),
+        ("cuda", LONE_CUOBJDUMP, {ASM, SASS}),
         ("cuda", NO_TOOLKIT, {ASM, PTX, SASS}),
         ("c", ALL_TOOLS, {ASM, PTX, SASS, RESOURCES}),
     ],
@@ -135,8 +137,9 @@ def test_each_view_is_offered_or_says_why_not(kind: str, toolkit: CudaToolkit, m
 
 def test_a_missing_tool_is_said_with_the_remedy_and_few_trials_too() -> None:
     infos = {info.view: info for info in view_catalogue("cuda", NVCC, measured_trials=3)}
-    assert infos[SASS].unavailable == "cuobjdump is not here"
-    assert "toolkit" in infos[SASS].remedy
+    assert infos[SASS].unavailable == "cuobjdump and nvdisasm are not here"
+    assert "pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm" in infos[SASS].remedy
+    assert why_not(SASS, "cuda", LONE_CUOBJDUMP)[0] == "nvdisasm is not here"  # without it cuobjdump prints the header alone
     assert "3 measured trials" in infos[EFFECTS].unavailable
     assert infos[SOURCE].language == "cuda"
 

@@ -33,6 +33,7 @@ class SmLimits:
         shared_unit_bytes: Shared memory is given out in units of this.
         reserved_bytes: Shared memory of each block that the driver keeps.
         partitions: Parts that the registers are split into.
+        partitions_per_block: Parts over which the registers of one block have to fit, all taken alike.
         registers_per_block: Most registers of one block.
     """
 
@@ -44,6 +45,7 @@ class SmLimits:
     shared_unit_bytes: int
     reserved_bytes: int
     partitions: int = 4
+    partitions_per_block: int = 4
     registers_per_block: int = _REGISTERS
 
 
@@ -87,6 +89,7 @@ _SMS = {
     (9, 0): (64, 32, 228, 227),
     (10, 0): (64, 32, 228, 227),
     (10, 3): (64, 32, 228, 227),
+    (11, 0): (48, 24, 228, 227),
     (12, 0): (48, 24, 100, 99),
     (12, 1): (48, 24, 100, 99),
 }
@@ -108,7 +111,7 @@ def sm_limits(arch: str) -> SmLimits | None:
         shared_per_block_bytes=per_block * _KIB,
         shared_unit_bytes=128 if key[0] >= 8 else 256,
         reserved_bytes=_KIB if key[0] >= 8 else 0,
-        partitions=2 if key == (6, 0) else 4,
+        partitions=2 if key == (6, 0) else 4,  # one block of sm_60 has to fit sm_61 too, which has 4
         registers_per_block=_REGISTERS_PER_BLOCK.get(key, _REGISTERS),
     )
 
@@ -123,23 +126,18 @@ def occupancy(limits: SmLimits, *, threads_per_block: int, registers: int, share
         shared_bytes: Shared memory of a block, static and dynamic.
     """
     warps = -(-threads_per_block // _WARP)
-    fitting = {
-        "warps": limits.warps // warps if threads_per_block <= _MOST_THREADS_PER_BLOCK else 0,
-        "blocks": limits.blocks,
-        "registers": _by_registers(limits, warps, registers),
-        "shared memory": _by_shared_memory(limits, shared_bytes),
-    }
+    fitting = {"warps": limits.warps // warps if threads_per_block <= _MOST_THREADS_PER_BLOCK else 0, "blocks": limits.blocks}
+    if registers:
+        fitting["registers"] = _by_registers(limits, warps, registers)
+    if shared_bytes + limits.reserved_bytes:
+        fitting["shared memory"] = _by_shared_memory(limits, shared_bytes)
     blocks = min(fitting.values())
     return Occupancy(blocks, blocks * warps, limits.warps, tuple(name for name, count in fitting.items() if count == blocks))
 
 
 def _by_registers(limits: SmLimits, warps: int, registers: int) -> int:
-    if registers > _MOST_REGISTERS_PER_THREAD:
-        return 0
     per_warp = _rounded_up(registers * _WARP, _REGISTER_UNIT)
-    if per_warp == 0:
-        return limits.blocks
-    if per_warp * _rounded_up(warps, limits.partitions) > limits.registers_per_block:
+    if registers > _MOST_REGISTERS_PER_THREAD or per_warp * _rounded_up(warps, limits.partitions_per_block) > limits.registers_per_block:
         return 0
     return _REGISTERS // limits.partitions // per_warp * limits.partitions // warps
 
@@ -147,8 +145,7 @@ def _by_registers(limits: SmLimits, warps: int, registers: int) -> int:
 def _by_shared_memory(limits: SmLimits, shared_bytes: int) -> int:
     if shared_bytes > limits.shared_per_block_bytes:
         return 0
-    taken = _rounded_up(shared_bytes + limits.reserved_bytes, limits.shared_unit_bytes)
-    return limits.shared_bytes // taken if taken else limits.blocks
+    return limits.shared_bytes // _rounded_up(shared_bytes + limits.reserved_bytes, limits.shared_unit_bytes)
 
 
 def _rounded_up(value: int, unit: int) -> int:

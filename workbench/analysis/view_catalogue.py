@@ -21,8 +21,8 @@ from workbench.records.view import (
 )
 
 NO_NVCC = "nvcc is not here"
-NO_CUOBJDUMP = "cuobjdump is not here"
 INSTALL_TOOLKIT = "Install NVIDIA's CUDA toolkit, or set CUDA_HOME; no GPU is needed."
+_INSTALL_DISASSEMBLERS = "Install them (pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm), or the whole CUDA toolkit; no GPU is needed."
 
 _LEAST_TRIALS = 8
 _SOURCES = {"cuda": ("CUDA C", "cuda"), "llvm": ("LLVM IR", "llvm")}
@@ -74,6 +74,7 @@ def why_not(view: str, kind: str, toolkit: CudaToolkit) -> tuple[str, str]:
         return f"the resources of kernels for {kind} cannot be counted", ""
     if view in {PTX, SASS} and toolkit.nvcc_path is None:
         return NO_NVCC, INSTALL_TOOLKIT
-    if view == SASS and toolkit.cuobjdump_path is None:
-        return NO_CUOBJDUMP, INSTALL_TOOLKIT
+    missing = [name for name, path in (("cuobjdump", toolkit.cuobjdump_path), ("nvdisasm", toolkit.nvdisasm_path)) if path is None]
+    if view == SASS and missing:
+        return f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not here", _INSTALL_DISASSEMBLERS
     return "", ""

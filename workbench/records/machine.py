@@ -116,6 +116,7 @@ class CudaToolkit:
     nvcc_version: str | None
     ptxas_path: str | None
     cuobjdump_path: str | None
+    nvdisasm_path: str | None
 
 
 @dataclass(frozen=True)

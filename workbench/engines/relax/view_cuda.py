@@ -9,10 +9,11 @@ import tvm
 
 from workbench.analysis.occupancy import SOURCE as OCCUPANCY_SOURCE
 from workbench.analysis.occupancy import occupancy, sm_limits
-from workbench.analysis.view_catalogue import INSTALL_TOOLKIT, NO_CUOBJDUMP, NO_NVCC
+from workbench.analysis.view_catalogue import INSTALL_TOOLKIT, NO_NVCC, why_not
 from workbench.engines.relax.cuda_code import KernelResources, NotCompiled, cuda_source, ptx_of, ptxas_report, sass_of
 from workbench.engines.relax.view_lowered import Launch, launches, lowered
 from workbench.machine import cuda_toolkit
+from workbench.records.machine import CudaToolkit
 from workbench.records.view import PTX, RESOURCES, SASS, SOURCE, ViewText
 
 TOOLKIT_TIMEOUT_S = 50.0
@@ -27,11 +28,11 @@ def source_view(module: tvm.IRModule, target: tvm.target.Target) -> ViewText:
 
 def ptx_view(module: tvm.IRModule, target: tvm.target.Target) -> ViewText:
     """PTX, from nvcc."""
-    nvcc = cuda_toolkit().nvcc_path
-    if nvcc is None:
-        return ViewText(PTX, unavailable=NO_NVCC, remedy=INSTALL_TOOLKIT)
+    toolkit = cuda_toolkit()
+    if toolkit.nvcc_path is None:
+        return _not_here(PTX, toolkit)
     try:
-        return ViewText(PTX, ptx_of(cuda_source(module, target), _arch(target), nvcc=nvcc, timeout_s=TOOLKIT_TIMEOUT_S))
+        return ViewText(PTX, ptx_of(cuda_source(module, target), _arch(target), nvcc=toolkit.nvcc_path, timeout_s=TOOLKIT_TIMEOUT_S))
     except NotCompiled as error:
         return ViewText(PTX, unavailable=f"nvcc refuses the source: {_last_line(error)}", remedy="Look at another trial.")
 
@@ -39,8 +40,8 @@ def ptx_view(module: tvm.IRModule, target: tvm.target.Target) -> ViewText:
 def sass_view(module: tvm.IRModule, target: tvm.target.Target) -> ViewText:
     """SASS, from nvcc and cuobjdump."""
     toolkit = cuda_toolkit()
-    if toolkit.nvcc_path is None or toolkit.cuobjdump_path is None:
-        return ViewText(SASS, unavailable=NO_NVCC if toolkit.nvcc_path is None else NO_CUOBJDUMP, remedy=INSTALL_TOOLKIT)
+    if toolkit.nvcc_path is None or toolkit.cuobjdump_path is None or toolkit.nvdisasm_path is None:
+        return _not_here(SASS, toolkit)
     source = cuda_source(module, target)
     try:
         text = sass_of(source, _arch(target), nvcc=toolkit.nvcc_path, cuobjdump=toolkit.cuobjdump_path, timeout_s=TOOLKIT_TIMEOUT_S)
@@ -66,6 +67,11 @@ def resources_view(module: tvm.IRModule, target: tvm.target.Target) -> ViewText:
     kernels = [_kernel(launch, taken.get(launch.kernel), arch) for launch in found]
     data = {"kind": "cuda", "arch": arch, "toolkit": why or None, "formula": OCCUPANCY_SOURCE, "kernels": kernels}
     return ViewText(RESOURCES, "\n".join([_kernel_text(kernel, arch, why) for kernel in kernels]), data=data)
+
+
+def _not_here(view: str, toolkit: CudaToolkit) -> ViewText:
+    unavailable, remedy = why_not(view, "cuda", toolkit)
+    return ViewText(view, unavailable=unavailable, remedy=remedy)
 
 
 def launch_dict(launch: Launch) -> dict[str, Any]:
