@@ -232,4 +232,4 @@ def _attributes(call: Any) -> dict[str, str]:
     """The attributes of a call as short texts."""
     if call.attrs is None or not hasattr(call.attrs, "keys"):
         return {}
-    return {str(name): str(call.attrs[name])[:80] for name in call.attrs if call.attrs[name] is not None and str(call.attrs[name]) != ""}
+    return {str(name): str(call.attrs[name])[:80] for name in call.attrs.keys() if call.attrs[name] is not None and str(call.attrs[name]) != ""}
