@@ -1,4 +1,4 @@
-"""What can be searched for each kernel: auto_scheduler's and AutoTVM's tasks of the very function that the model calls, and the sizes of their spaces."""
+"""What can be searched for each kernel: the tasks of auto_scheduler and AutoTVM of the very function that the model calls, and their spaces."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _templates(kernel: Kernel, target: Any) -> list[tuple[str, int]]:
     for name, values in traced_templates(kernel.function, target):
         try:
             size = len(autotvm.task.create(name, args=values, target=target).config_space)
-        except Exception:  # a template that does not take this shape
+        except Exception:  # noqa: S112 - a template that does not take this shape is none of the kernel's
             continue
         found.append((name, size))
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from pathlib import Path
 from typing import Any, Iterable
 
 import tvm
@@ -31,8 +32,7 @@ def import_model(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...],
 
 
 def _relay_text(arguments: dict[str, Any]) -> Source:
-    with open(arguments["path"], encoding="utf-8") as file:
-        text = file.read()
+    text = Path(arguments["path"]).read_text(encoding="utf-8")
     try:
         module = (getattr(relay, "fromtext", None) or tvm.parser.fromtext)(_whole(text))
     except Exception as error:
@@ -41,8 +41,7 @@ def _relay_text(arguments: dict[str, Any]) -> Source:
 
 
 def _ir_json(arguments: dict[str, Any]) -> Source:
-    with open(arguments["path"], encoding="utf-8") as file:
-        text = file.read()
+    text = Path(arguments["path"]).read_text(encoding="utf-8")
     try:
         module = tvm.ir.load_json(text)
     except Exception as error:
@@ -121,9 +120,10 @@ def _source(module: Any, arguments: dict[str, Any], weights: dict[str, Any], nam
     operators = name_them(calls)
     main = _numbered(main, order)
     uses = uses_of(calls)
-    inputs = (
-        [item.name_hint for item in main.params if item.name_hint not in weights] if weights else find_inputs(main.params, uses, arguments["shapes"])
-    )
+    if weights:
+        inputs = [item.name_hint for item in main.params if item.name_hint not in weights]
+    else:
+        inputs = find_inputs(main.params, uses, arguments["shapes"])
     notes = []
     for parameter in main.params:
         name = parameter.name_hint
