@@ -36,7 +36,7 @@ def load(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progres
     try:
         module = tvm.ir.load_json((Path(arguments["folder"]) / MODULE).read_text(encoding="utf-8"))
         main = module["main"]
-        facts = json.loads((Path(arguments["folder"]) / FACTS).read_text(encoding="utf-8"))
+        facts: dict[str, Any] = json.loads((Path(arguments["folder"]) / FACTS).read_text(encoding="utf-8"))
     except Exception as error:
         raise Refusal(SESSION, f"The program of the session cannot be read by the old TVM: {last_line(error)}.", _AGAIN) from error
     if not isinstance(main, relay.Function) or any(name.name_hint != "main" for name in module.get_global_vars()):

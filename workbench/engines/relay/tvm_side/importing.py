@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
-from typing import Any, Iterable
+from typing import Any, Callable, Iterable
 
 import tvm
 from tvm import relay
@@ -26,8 +26,7 @@ def import_model(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...],
     del blobs, progress
     held.lowered = None
     held.source = None
-    source = _READERS[arguments["kind"]](arguments)
-    held.source = source
+    held.source = source = _READERS[arguments["kind"]](arguments)
     return {"notes": source.notes}
 
 
@@ -94,7 +93,7 @@ def _workload(arguments: dict[str, Any]) -> Source:
     return _source(module, arguments, {}, plain_operators)
 
 
-_READERS = {"relay": _relay_text, "ir_json": _ir_json, "onnx": _onnx, "workload": _workload}
+_READERS: dict[str, Callable[[dict[str, Any]], Source]] = {"relay": _relay_text, "ir_json": _ir_json, "onnx": _onnx, "workload": _workload}
 
 
 def _whole(text: str) -> str:

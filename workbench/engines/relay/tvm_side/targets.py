@@ -34,6 +34,20 @@ def take(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progres
     return {"target": str(held.target), "config": json.dumps(config, sort_keys=True), "remarks": remarks}
 
 
+def understand(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progress: Any) -> dict[str, Any]:
+    """What the target ``config`` is in this TVM: its own target dict, and what had to be changed; nothing is held."""
+    described = take(Held(), arguments, blobs, progress)
+    del held
+    return {**described, "config": json.loads(described["config"])}
+
+
+def missing(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progress: Any) -> str:
+    """Why the target that is held cannot run here: the device of an ``index`` is not there; empty if it is."""
+    del blobs, progress
+    kind = held.target.kind.name
+    return "" if kind == "llvm" or tvm.device(kind, arguments["index"]).exist else f"no {kind.upper()} device here"
+
+
 def translate(config: dict[str, Any], machine: str) -> tuple[dict[str, Any], list[str]]:
     """This TVM's target dict, and what had to be changed."""
     remarks: list[str] = []
@@ -94,4 +108,4 @@ def last_line(error: BaseException) -> str:
     return (lines[-1] if lines else type(error).__name__)[:300].rstrip(".")
 
 
-CALLS = {"take": take}
+CALLS = {"take": take, "understand": understand, "missing": missing}

@@ -40,7 +40,7 @@ def _softmax(rows: int, columns: int) -> Any:
     return relay.Function([data], relay.nn.softmax(data, axis=-1))
 
 
-BUNDLED = {
+BUNDLED: dict[str, Callable[..., Any]] = {
     "conv2d_relu": _conv2d_relu,
     "depthwise_conv2d": _depthwise_conv2d,
     "matmul": _matmul,
