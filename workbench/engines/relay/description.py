@@ -110,6 +110,7 @@ def kernel_of(item: Mapping[str, Any], found: Mapping[str, Any]) -> Kernel:
         flop=found.get("flop"),
         space_size=spaces.get(AUTO_SCHEDULER) or next(iter(spaces.values()), None),
         untunable=str(found.get("untunable", "")),
+        spaces=spaces,
     )
 
 
