@@ -83,6 +83,7 @@ class Bench:
         times: What measuring gives: microseconds, several of them, a failure, or an error to raise; `BASELINE_US` less the number, if not said.
         builds: Failures of building.
         final_times: What the last measurement gives.
+        note_of_search: What is to be known of each search.
         rejections: Decisions of a kernel that give no valid schedule, each time candidates are proposed.
         inherited: How many records of other searches a kernel can use; all, if not said.
         lost: Candidates of which building says nothing.
@@ -98,6 +99,7 @@ class Bench:
     times: dict[str, Outcome] = field(default_factory=dict)
     builds: dict[str, Failed] = field(default_factory=dict)
     final_times: dict[str, float] = field(default_factory=dict)
+    note_of_search: str = ""
     rejections: dict[str, int] = field(default_factory=dict)
     inherited: dict[str, int] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
@@ -137,6 +139,7 @@ class FakeTaskSearch:
         self._kernel = kernel
         self._open = list(range(1, bench.sizes.get(kernel, 1000) + 1))
         self._fastest: tuple[float, int] | None = None
+        self.note = bench.note_of_search
         self.space_size: int | None = len(self._open)
         self.rejected = 0
         graph = json.dumps({"root_index": 0, "nodes": [kernel]}).encode()
