@@ -114,6 +114,8 @@ class RelayEvaluator:
 
     def measure(self, kernel: str, artifact: Artifact, *, best_us: float | None, check: bool, timed: bool = True) -> Measured | Failed:
         """Check and time one candidate in the measuring process."""
+        if artifact.unchecked:
+            return Measured((), 0, None, 0.0)
         started = time.perf_counter()
         baseline = str(self._baselines[kernel].path)
 
@@ -168,7 +170,7 @@ class RelayEvaluator:
             return Failed(REJECTED, f"{error.message}\n{_full(error)}", time.perf_counter() - started)
         except InternalError as error:
             return Failed(BUILD_ERROR, _full(error), time.perf_counter() - started)
-        return Artifact(job.path, float(built.value["build_s"]))
+        return Artifact(job.path, float(built.value["build_s"]), self.unmeasurable)
 
     def _attempt(self, kernel: str, work: Callable[[], Result]) -> Result | Failed:
         """Do something in the measuring process, once it knows the kernel; a process that dies or hangs is replaced at the next attempt."""

@@ -18,7 +18,8 @@ from workbench.records.tuning import DEFAULT_SPACE, SPACES_OF
 from workbench.tuning_database import TuningRecord
 
 SPACES = tuple(SPACES_OF["relay"])
-"""Names of the search spaces; the first one, auto_scheduler's, is the default."""
+AUTO_SCHEDULER = SPACES[0]
+"""The default."""
 
 _AUTOTVM = "autotvm-"
 _PATIENCE_S = 900.0
@@ -56,7 +57,7 @@ class RelayTaskSearch:
     """
 
     def __init__(self, home: Home, kernel: str, *, space: str, seed: int) -> None:
-        space = SPACES[0] if space == DEFAULT_SPACE else space
+        space = AUTO_SCHEDULER if space == DEFAULT_SPACE else space
         if space not in SPACES:
             raise InputError(f"This engine has no search space {plain(space, 60)}.", f"There are: {', '.join(SPACES)}.")
         self._home = home
