@@ -21,10 +21,11 @@ from workbench.engines.record_protocol import TrialRecords
 from workbench.engines.reference import KernelFacts
 from workbench.engines.relay.evaluator import RelayEvaluator
 from workbench.engines.relay.interpreter import Interpreter, Reply
-from workbench.engines.relay.records import AUTO_SCHEDULER_LOG, AUTOTVM_LOG, LogRecords
+from workbench.engines.relay.records import LogRecords
 from workbench.engines.relay.task_search import RelayTaskSearch
 from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Failed, Measured, Outcome, TaskSearch
 from workbench.errors import InputError
+from workbench.legacy.log_files import AUTO_SCHEDULER_LOG, AUTOTVM_LOG
 from workbench.links import build_profile
 from workbench.records.profile import CallTime, Kernel, KernelCall, Measurement, Task, TensorShape
 from workbench.records.request import ModelSource, ProfileRequest
@@ -339,8 +340,16 @@ def test_two_tasks_are_searched_stopped_and_resumed_without_measuring_anything_t
     lines = (rig.directory.path / "records" / AUTO_SCHEDULER_LOG).read_text().splitlines()
     right = [trial for trials in after.values() for trial in trials if trial.status == OK and trial.origin != "baseline"]
     assert len(lines) == len(set(lines)) == len(right)
-    best = min((trial for trial in right if trial.task == after[DENSE][0].task), key=lambda trial: trial.time_us or 0.0)
-    assert stock_reads(rig, best.time_us or 0.0) == [len(lines), True]
+    assert stock_reads(rig) == [len(lines), True, 0, False]
+
+
+def test_a_template_is_searched_and_stock_autotvm_reads_its_log(rig: RelayRig) -> None:
+    rig.space = "autotvm-ga"
+    rig.search(DENSE, trials=5, batch=4, measure=MEASURE)
+    right = [trial for trial in rig.trials(DENSE) if trial.status == OK and trial.origin != "baseline"]
+    assert len(right) >= 3
+    assert all(any(words.startswith("tile_") for words in trial.decisions) for trial in right)
+    assert stock_reads(rig) == [0, False, len(right), True]
 
 
 def test_a_killed_builder_and_a_killed_measurer_cost_a_trial_each(rig: RelayRig) -> None:
@@ -370,19 +379,18 @@ def wait_for_trials(rig: RelayRig, running: Running, count: int) -> bool:
 _STOCK = """
 import json, sys
 from tvm import auto_scheduler, autotvm
-log, templates = sys.argv[1:3]
-inputs, results = auto_scheduler.RecordReader(log).read_lines()
-best = {}
-for found, result in zip(inputs, results):
-    best[found.task.workload_key] = min(best.get(found.task.workload_key, 1e9), sum(r.value for r in result.costs) / len(result.costs))
-context = auto_scheduler.ApplyHistoryBest(log)
-entries = sum(len(v) for v in context.best_by_targetkey.values())
-print(json.dumps([len(inputs), entries > 0]))
+sketches, templates = sys.argv[1:3]
+inputs, results = auto_scheduler.RecordReader(sketches).read_lines()
+context = auto_scheduler.ApplyHistoryBest(sketches)
+configurations = [found.config for found, result in autotvm.record.load_from_file(templates) if result.error_no == 0]
+with autotvm.apply_history_best(templates) as history:
+    best = len(history.best_by_targetkey)
+print(json.dumps([len(inputs), sum(map(len, context.best_by_targetkey.values())) > 0, len(configurations), best > 0]))
 """
 
 
-def stock_reads(rig: RelayRig, best_us: float) -> list[Any]:
-    """What stock TVM finds in the log."""
+def stock_reads(rig: RelayRig) -> list[Any]:
+    """What stock TVM finds in the logs: of auto_scheduler's and of AutoTVM's the number of lines, and whether it would apply one."""
     assert rig.lab is not None
     records = rig.directory.path / "records"
     command = [str(rig.lab.home.child.python), "-c", _STOCK, str(records / AUTO_SCHEDULER_LOG), str(records / AUTOTVM_LOG)]

@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from tests.unit.search_fakes import Bench, FakeTaskSearch
-from workbench.engines.relay.records import AUTO_SCHEDULER_LOG, AUTOTVM_LOG, LogRecords
+from workbench.engines.relay.records import LogRecords
 from workbench.engines.relay.traces import decisions, fingerprint, line_with, without_result
 from workbench.errors import InputError
+from workbench.exchange.records import export_records
 from workbench.legacy.auto_scheduler.log import parse_auto_scheduler_log
 from workbench.legacy.autotvm_log import parse_autotvm_log
+from workbench.legacy.log_files import AUTO_SCHEDULER_LOG, AUTOTVM_LOG
 from workbench.records.trial import OK, MeasureOptions, Trial
+from workbench.session import SessionDirectory
 
 KEY = '["0f3d", [1, 16], [64, 16], [1, 64]]'
 SKETCH: dict[str, Any] = {"i": [[KEY, "llvm -keys=cpu"], [[], [["SP", 2, 0, 64, [4, 8], 1], ["AN", 2, 0, 3]]]], "v": "v0.6"}
@@ -119,3 +122,19 @@ def test_a_link_or_a_folder_in_the_place_of_a_log_is_refused(tmp_path: Path) -> 
     (tmp_path / AUTOTVM_LOG).mkdir()
     with pytest.raises(InputError, match="not a regular file"):
         LogRecords(tmp_path)
+
+
+def test_the_logs_of_a_session_are_exported_without_their_damaged_lines(session: SessionDirectory, tmp_path: Path) -> None:
+    records = LogRecords(session.records)
+    records.append(task(), trial(1, 2.5), text(SKETCH))
+    records.append(task(), trial(2, 4.0), text(TEMPLATE))
+    records.close()
+    log = session.records / AUTO_SCHEDULER_LOG
+    whole = log.read_text()
+    log.write_text(f"damaged\n{whole}")
+    folder = tmp_path / "exported"
+    assert export_records(session, folder) == 2
+    assert (folder / AUTO_SCHEDULER_LOG).read_text() == whole
+    assert (folder / AUTOTVM_LOG).read_text() == (session.records / AUTOTVM_LOG).read_text()
+    with pytest.raises(InputError, match="holds records already"):
+        export_records(session, folder)
