@@ -407,9 +407,9 @@ class Running:
         """False once it has ended."""
         return self._thread.is_alive()
 
-    def wait(self) -> dict[str, Any]:
+    def wait(self, limit_s: float = HANG_S) -> dict[str, Any]:
         """The result; raises what the search raised, or if it hangs."""
-        self._thread.join(HANG_S)
+        self._thread.join(limit_s)
         assert not self._thread.is_alive(), "the search hangs"
         if self.error is not None:
             raise self.error

@@ -89,11 +89,6 @@ class RelayEvaluator:
         self.exclusive = target.kind == "llvm"
         self.unmeasurable = unmeasurable
 
-    @property
-    def measurer(self) -> int | None:
-        """Number of the measuring process; None while there is none."""
-        return self._measurer.pid
-
     def build(
         self, candidates: Sequence[Candidate], *, stop: Callable[[], bool], limit_s: float | None = None
     ) -> Iterator[tuple[int, Artifact | Failed]]:

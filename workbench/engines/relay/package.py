@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from workbench.engines.apply_protocol import RecordedSchedule
-from workbench.engines.relay.records import AUTO_SCHEDULER_LOG, AUTOTVM_LOG
 from workbench.engines.relay.traces import is_auto_scheduler, line_with
 from workbench.escaping import plain
+from workbench.legacy.log_files import AUTO_SCHEDULER_LOG, AUTOTVM_LOG
 from workbench.records.target import TargetSpec
 
 LOADER = "load.py"
