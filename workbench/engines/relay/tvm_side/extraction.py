@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm import auto_scheduler, autotvm
+from tvm import auto_scheduler
 
 from .held import Held, Kernel
-from .kernel_code import traced_templates
 from .sketches import compute_tensors
 from .targets import last_line
+from .templates import tasks_of
 from .wire import Blob
 
 _SEED = 0
@@ -35,12 +35,15 @@ def _describe(kernel: Kernel, target: Any) -> dict[str, Any]:
     except Exception as error:
         return {"flop": None, "workload_key": "", "spaces": {}, "templates": [], "reduction": 1, "untunable": last_line(error)}
     flop, sketches, reason, key = _auto_scheduler(tensors, target)
-    templates = _templates(kernel, target)
+    templates = tasks_of(kernel.function, target)
     return {
         "flop": flop,
         "workload_key": key,
-        "spaces": {**({"auto-scheduler": sketches} if sketches else {}), **({"autotvm": sum(size for _, size in templates)} if templates else {})},
-        "templates": [name for name, _ in templates],
+        "spaces": {
+            **({"auto-scheduler": sketches} if sketches else {}),
+            **({"autotvm": sum(len(task.config_space) for task in templates)} if templates else {}),
+        },
+        "templates": [task.name for task in templates],
         "reduction": _longest_sum(tensors),
         "untunable": "" if sketches or templates else reason,
     }
@@ -58,18 +61,6 @@ def _auto_scheduler(tensors: list[Any], target: Any) -> tuple[int | None, int, s
         return None, 0, f"auto_scheduler cannot schedule it: {last_line(error)}", ""
     flop = int(float(dag.flop_ct))
     return (flop if flop > 0 else None), sketches, "", key
-
-
-def _templates(kernel: Kernel, target: Any) -> list[tuple[str, int]]:
-    """AutoTVM's tasks that TVM asks for while it lowers the kernel, and the sizes of their spaces."""
-    found = []
-    for name, values in traced_templates(kernel.function, target):
-        try:
-            size = len(autotvm.task.create(name, args=values, target=target).config_space)
-        except Exception:  # noqa: S112 - a template that does not take this shape is none of the kernel's
-            continue
-        found.append((name, size))
-    return found
 
 
 def _longest_sum(tensors: list[Any]) -> int:
