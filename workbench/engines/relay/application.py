@@ -91,6 +91,11 @@ class RelayApplication:
         self._on_progress = on_progress
         self._artifacts: dict[tuple[str, str], Artifact] = {}  # by kernel and fingerprint; that of the untuned one is empty
 
+    @property
+    def pid(self) -> int | None:
+        """Number of the process of both models; None while there is none."""
+        return self._child.pid
+
     def check(self, kernel: str, schedule: RecordedSchedule) -> Check | Failed:
         """Build and check one kernel alone."""
         made = self._artifacts_of(kernel, schedule)
