@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.old_python import WHERE, find_old_python
 from workbench.machine import cuda_facts
 
 TVM_TESTS = Path(__file__).parent / "tvm"
+RELAY_TESTS = Path(__file__).parent / "relay"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -33,11 +35,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(TVM_TESTS):
             item.add_marker(pytest.mark.tvm)
+        if item.path.is_relative_to(RELAY_TESTS):
+            item.add_marker(pytest.mark.relay)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("torch") and importlib.util.find_spec("torch") is None:
         pytest.skip("torch is not installed: make test-torch")
+    if item.get_closest_marker("relay") and find_old_python() is None:
+        pytest.skip(WHERE)
     if item.get_closest_marker("gpu"):
         facts = cuda_facts()
         if not facts.devices:

@@ -284,6 +284,7 @@ def _task(group: _Group, rows: Sequence[Row], *, rows_us: float | None) -> Task:
         shapes=tuple(str(tensor) for tensor in (*group.lead.parameters, *group.lead.results)),
         untunable=group.untunable,
         tensor_bytes=tensors_bytes((*group.lead.parameters, *group.lead.results)),
+        spaces=group.lead.spaces,
     )
 
 

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
+from tests.old_python import WHERE, find_old_python
 from workbench.engines.apply_protocol import Application, RecordedSchedule
 from workbench.engines.protocol import Engine, Progress
 from workbench.engines.relax.engine import RelaxEngine
+from workbench.engines.relay.engine import RelayEngine
 from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Experience, Failed, Measured, Outcome
 from workbench.engines.view_protocol import ViewQuestion
 from workbench.errors import Interrupted, ModelError, SessionError, TargetError
@@ -25,7 +27,10 @@ from workbench.records.profile import Kernel
 from workbench.records.trial import FAILURES, OK, REJECTED, Check, MeasureOptions, Trial
 from workbench.records.view import VIEWS
 
-ENGINES = [RelaxEngine]
+ENGINES = [
+    pytest.param(RelaxEngine, id="relax"),
+    pytest.param(lambda: RelayEngine(_old_python(), threads=2), id="relay", marks=pytest.mark.relay),
+]
 HANG_S = 120
 ROWS, INNER, COLUMNS = 64, 128, 96  # large enough that no call is lost in the clock's resolution
 WEIGHTS = np.random.default_rng(0).standard_normal((INNER, COLUMNS), dtype=np.float32) / 8
@@ -47,10 +52,30 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture(params=ENGINES, ids=lambda engine: engine.name)
-def engine(request: pytest.FixtureRequest) -> Engine:
-    made: Engine = request.param()
-    return made
+def _old_python() -> Path:
+    found = find_old_python()
+    if found is None:
+        pytest.skip(WHERE)
+    return found
+
+
+@pytest.fixture(params=ENGINES)
+def make_engine(request: pytest.FixtureRequest) -> Iterator[Callable[[], Engine]]:
+    """Makes engines of one kind, and closes them at the end."""
+    with ExitStack() as stack:
+
+        def make() -> Engine:
+            made: Engine = request.param()
+            if isinstance(made, RelayEngine):
+                stack.callback(made.close)
+            return made
+
+        yield make
+
+
+@pytest.fixture
+def engine(make_engine: Callable[[], Engine]) -> Engine:
+    return make_engine()
 
 
 def silent(phase: str, share: float) -> None:
@@ -102,7 +127,9 @@ def test_a_profile_has_one_time_a_call_and_an_end_to_end_time(engine: Engine, mo
     assert measurement.total.median_us > 0
 
 
-def test_outputs_are_those_of_the_source_operators_also_after_loading(engine: Engine, model: Path, tmp_path: Path) -> None:
+def test_outputs_are_those_of_the_source_operators_also_after_loading(
+    engine: Engine, make_engine: Callable[[], Engine], model: Path, tmp_path: Path
+) -> None:
     lowered(engine, model)
     target = engine.resolve_target("cpu", threads=1)
     outputs = engine.outputs([0, 1], seed=3, on_progress=silent)
@@ -111,7 +138,7 @@ def test_outputs_are_those_of_the_source_operators_also_after_loading(engine: En
     np.testing.assert_allclose(outputs[1][0], exponents / exponents.sum(axis=1, keepdims=True), rtol=1e-4, atol=1e-7)
     engine.save(tmp_path / "program")
     model.unlink()
-    other: Engine = type(engine)()
+    other = make_engine()
     other.load(tmp_path / "program", target)
     assert other.calls() == engine.calls()
     assert other.builtin_origins() == engine.builtin_origins()
@@ -119,7 +146,7 @@ def test_outputs_are_those_of_the_source_operators_also_after_loading(engine: En
     np.testing.assert_array_equal(other.outputs([0], seed=3, on_progress=silent)[0][0], data)
 
 
-def test_the_graphs_have_the_identities_of_the_calls(engine: Engine, model: Path, tmp_path: Path) -> None:
+def test_the_graphs_have_the_identities_of_the_calls(engine: Engine, make_engine: Callable[[], Engine], model: Path, tmp_path: Path) -> None:
     lowered(engine, model)
     graph = engine.graph()
     calls = engine.calls()
@@ -133,7 +160,7 @@ def test_the_graphs_have_the_identities_of_the_calls(engine: Engine, model: Path
     assert [tensor.shape for node in graph.kernels for tensor in node.outputs] == [(ROWS, INNER), *[(ROWS, COLUMNS)] * 3]
     assert ModelGraph.from_dict(graph.to_dict()) == graph
     engine.save(tmp_path / "program")
-    other: Engine = type(engine)()
+    other = make_engine()
     other.load(tmp_path / "program", engine.resolve_target("cpu", threads=1))
     with pytest.raises(SessionError, match="without the graph"):
         other.graph()

@@ -24,7 +24,7 @@ from workbench.engines.relax.search_spaces import SearchSpace, make_space, space
 from workbench.engines.relax.space import design_size, space_size, tilings
 from workbench.engines.relax.targets import resolve_target, to_tvm
 from workbench.errors import ModelError, TargetError
-from workbench.records.tuning import SPACES
+from workbench.records.tuning import SPACES_OF
 from workbench.workloads import load_schedule
 
 INT8 = ("uint8", "int8", "int32")
@@ -95,7 +95,7 @@ def test_an_unknown_space_is_refused_with_the_names_that_there_are() -> None:
 
 def test_every_space_that_a_target_offers_is_one_that_users_are_told_of() -> None:
     offered = {name for target in (cpu(), cpu("cascadelake"), cuda("sm_61"), cuda("sm_90")) for name in space_names(target)}
-    assert offered == set(SPACES)
+    assert offered == set(SPACES_OF["relax"])
 
 
 def test_a_kind_without_rules_is_refused() -> None:

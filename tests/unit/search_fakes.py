@@ -84,6 +84,7 @@ class Bench:
         times: What measuring gives: microseconds, several of them, a failure, or an error to raise; `BASELINE_US` less the number, if not said.
         builds: Failures of building.
         final_times: What the last measurement gives.
+        note_of_search: What is to be known of each search.
         rejections: Decisions of a kernel that give no valid schedule, each time candidates are proposed.
         inherited: How many records of other searches a kernel can use; all, if not said.
         lost: Candidates of which building says nothing.
@@ -99,6 +100,7 @@ class Bench:
     times: dict[str, Outcome] = field(default_factory=dict)
     builds: dict[str, Failed] = field(default_factory=dict)
     final_times: dict[str, float] = field(default_factory=dict)
+    note_of_search: str = ""
     rejections: dict[str, int] = field(default_factory=dict)
     inherited: dict[str, int] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
@@ -138,6 +140,7 @@ class FakeTaskSearch:
         self._kernel = kernel
         self._open = list(range(1, bench.sizes.get(kernel, 1000) + 1))
         self._fastest: tuple[float, int] | None = None
+        self.note = bench.note_of_search
         self.space_size: int | None = len(self._open)
         self.rejected = 0
         graph = json.dumps({"root_index": 0, "nodes": [kernel]}).encode()
@@ -412,9 +415,9 @@ class Running:
         """False once it has ended."""
         return self._thread.is_alive()
 
-    def wait(self) -> dict[str, Any]:
+    def wait(self, limit_s: float = HANG_S) -> dict[str, Any]:
         """The result; raises what the search raised, or if it hangs."""
-        self._thread.join(HANG_S)
+        self._thread.join(limit_s)
         assert not self._thread.is_alive(), "the search hangs"
         if self.error is not None:
             raise self.error

@@ -26,7 +26,7 @@ from workbench.records.trial import (
     MeasureOptions,
     Trial,
 )
-from workbench.records.tuning import FAILED, FASTER, FINISHED, NOT_FASTER, STOPPED, DryRun, TaskProgress
+from workbench.records.tuning import FAILED, FASTER, FINISHED, NOT_FASTER, NOTE, STOPPED, DryRun, TaskProgress
 from workbench.store.trials import TrialTable
 from workbench.tuning_database import read_database
 
@@ -375,6 +375,15 @@ def test_the_winner_is_named_from_the_last_measurement(rig: Rig) -> None:
     assert final.winner_us == final.used_us == pytest.approx(54.054)
     assert final.baseline_us == pytest.approx(100.1)
     assert rig.stored("conv2d").final == final
+
+
+def test_what_is_to_be_known_of_a_search_stands_with_its_task(rig: Rig) -> None:
+    rig.bench.note_of_search = "no cost model guides it"
+    rig.search("conv2d", per_task=3)
+    assert dict(rig.stored("conv2d").first_errors) == {NOTE: "no cost model guides it"}
+    rig.bench.note_of_search = ""
+    rig.search("conv2d", per_task=5, resume=True)
+    assert dict(rig.stored("conv2d").first_errors) == {}
 
 
 def test_what_is_not_faster_keeps_the_baseline_and_says_so(rig: Rig) -> None:

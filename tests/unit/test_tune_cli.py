@@ -31,7 +31,7 @@ from workbench.records.command import Event
 from workbench.records.profile import CallTime, Kernel, KernelCall, Measurement, Profile, TensorShape
 from workbench.records.selection import SelectedTask
 from workbench.records.trial import Trial
-from workbench.records.tuning import FASTER, NOT_FASTER, SPACES, DryRun, Final, SearchBudget, TaskProgress, TuneRequest
+from workbench.records.tuning import FASTER, NOT_FASTER, NOTE, SPACES, DryRun, Final, SearchBudget, TaskProgress, TuneRequest
 from workbench.session import SessionDirectory
 
 HOSTILE = "\x1b[31m<b>" + "x" * 200 + "\u202e畳み込み"
@@ -231,9 +231,20 @@ def test_a_search_whose_tasks_all_failed_is_no_success(
     assert answer.out.count("failed: no reason") == states.count("failed")
 
 
+def test_a_note_on_a_search_is_said_once(session: SessionDirectory, call: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch) -> None:
+    place = ("--session", str(session.path))
+    assert call("select", *place, "--top", "2").code == 0
+    with session.store() as store:
+        selection = store.selection()
+    assert selection is not None
+    tasks = [TaskProgress(item.task, item.name, 1, "finished", first_errors={NOTE: "xgboost 2 is too new"}) for item in selection.tasks]
+    monkeypatch.setattr("workbench.cli.tune.run_search", lambda *_, **__: Outcome(result(*tasks), tasks))
+    assert call("tune", *place).out.count("xgboost 2 is too new") == 1
+
+
 def test_the_help_names_the_spaces_and_what_a_schedule_function_is(call: Callable[..., Answer]) -> None:
     words = call("tune", "--help").out
-    said = " ".join(words.split())
+    said = " ".join(words.split()).replace("- ", "-")  # names are broken at their hyphens
     assert all(f"{name}: {text}" in said for name, text in SPACES.items())
     example = words[words.index("    def tile(sch):") : words.index("  --resume needs the function")]
     compile(textwrap.dedent(example), "help", "exec")

@@ -22,8 +22,9 @@ from workbench.escaping import plain, plain_value
 from workbench.exchange import unpack_session
 from workbench.machine import cpu_facts
 from workbench.models import is_bundled, resolve_model
+from workbench.old_python import find_old_python
 from workbench.records.number import real, whole
-from workbench.records.request import MOST_ROUNDS, MOST_THREADS, ModelSource, ProfileRequest
+from workbench.records.request import ENGINES, MOST_ROUNDS, MOST_THREADS, RELAX, RELAY, ModelSource, ProfileRequest
 from workbench.session import SessionDirectory, is_session
 from workbench.workloads import BUNDLED, lookup, name_of, registered
 
@@ -45,6 +46,8 @@ def open(  # noqa: A001 - workbench.open reads well
     repeat: int | None = None,
     seed: int = 0,
     trust: bool = False,
+    engine: str = RELAX,
+    python: str | Path = "",
 ) -> Session:
     """Open a session.
 
@@ -61,6 +64,8 @@ def open(  # noqa: A001 - workbench.open reads well
         repeat: Measured runs; None lets the time a run takes decide.
         seed: Seed of the random inputs, and of random weights.
         trust: True allows a model's own code to run (TVMScript, torch.export archives, ``module:function``).
+        engine: ``relax`` (today's TVM), or ``relay`` (TVM 0.8 to 0.18, in a Python of its own).
+        python: That Python for the relay engine: a program, or the name of a Jupyter kernelspec; empty takes WORKBENCH_RELAY_PYTHON's.
 
     Returns:
         A session. Nothing is imported or measured yet: that is `Session.profile`.
@@ -71,13 +76,14 @@ def open(  # noqa: A001 - workbench.open reads well
         SessionError: The directory holds another model's session.
     """
     switch("trust", trust)
-    options = _checked(target=target, layout=layout, fusion=fusion, threads=threads, repeat=repeat, seed=seed)
+    options = _checked(target=target, layout=layout, fusion=fusion, threads=threads, repeat=repeat, seed=seed, engine=engine)
     fixed = _fixed_shapes(shapes)
     if isinstance(model, str | Path) and not is_bundled(str(model)) and is_session(Path(model)):
-        return _reopen(Path(model), session, options=options, shapes=fixed, args=args, trust=trust)
+        return _reopen(Path(model), session, options=options, shapes=fixed, args=args, trust=trust, python=str(python))
     source, content = _source(model, shapes=fixed, args=args, trust=trust)
     request = replace(ProfileRequest(source=source, threads=cpu_facts().physical_cores), **options)
-    path = Path(session) if session is not None else default_place(source, target)
+    path = Path(session) if session is not None else default_place(source, target, request.engine)
+    old_python = _old_python(request, str(python))
     if source.kind == "function":
         _end_worker_of_this_process(path)
     directory = SessionDirectory.create(path)
@@ -86,7 +92,7 @@ def open(  # noqa: A001 - workbench.open reads well
     except BaseException:
         directory.discard()
         raise
-    opened = Session(directory, request, content=content)
+    opened = Session(directory, request, content=content, python=old_python)
     _opened[path.absolute()] = opened
     return opened
 
@@ -125,6 +131,8 @@ def _checked(**options: Any) -> dict[str, Any]:
         raise TargetError(f"{plain_value(options['target'])} is no target.", "Give a text, for example auto, cpu or cuda.")
     text("layout", options["layout"])
     switch("fusion", options["fusion"])
+    if options["engine"] not in ENGINES:
+        raise InputError(f"There is no engine {plain_value(options['engine'])}.", f"Give one of: {', '.join(ENGINES)}.")
     defaults = {field.name: field.default for field in fields(ProfileRequest)}
     return {name: value for name, value in options.items() if value is not None and (name == "threads" or value != defaults[name])}
 
@@ -147,6 +155,7 @@ def _reopen(
     shapes: Mapping[str, tuple[int, ...]],
     args: Sequence[Any] | None,
     trust: bool,
+    python: str,
 ) -> Session:
     """The session in a directory; options that are not the default change what it profiles."""
     if session is not None and Path(session).absolute() != path.absolute():
@@ -165,7 +174,21 @@ def _reopen(
         if source.kind not in ("workload", "function"):
             raise ModelError(f"{plain(source.name)} takes no --args.", "Only TE workloads do.")
         _check_same_arguments(directory, source, replace(source, args=_plain_arguments(args)))
-    return Session(directory, replace(request, source=source, **options))
+    request = replace(request, source=source, **options)
+    return Session(directory, request, python=_old_python(request, python))
+
+
+def _old_python(request: ProfileRequest, given: str) -> str:
+    """The Python for the relay engine; empty for the other one.
+
+    Raises:
+        InputError: One is given that is none, or that nobody asks for.
+    """
+    if request.engine == RELAY:
+        return find_old_python(given)
+    if given:
+        raise InputError("--python is the Python of the relay engine, and this session is of the engine relax.", "Give --engine relay, too.")
+    return ""
 
 
 def _source(model: Model, *, shapes: Mapping[str, tuple[int, ...]], args: Sequence[Any] | None, trust: bool) -> tuple[ModelSource, bytes]:

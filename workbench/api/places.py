@@ -10,7 +10,7 @@ from typing import Any
 
 from workbench.escaping import file_stem
 from workbench.machine import cuda_facts
-from workbench.records.request import ModelSource
+from workbench.records.request import RELAX, ModelSource
 from workbench.session import default_path
 
 _LONGEST = 60
@@ -18,14 +18,18 @@ _LONGEST_ARGUMENTS = 40
 _DIGEST = 8
 
 
-def default_place(source: ModelSource, target: str) -> Path:
+def default_place(source: ModelSource, target: str, engine: str = RELAX) -> Path:
     """``workbench-sessions/<model>-<target>``; a workload with arguments has them in its name: ``matmul-64x64x64-cpu``.
+
+    A session of the relay engine has it at the end of its name: ``resnet18-cpu-relay``.
 
     Args:
         source: The model.
         target: The target as the user wrote it.
+        engine: The engine.
     """
-    return default_path(_model_label(source), _target_label(target))
+    label = _target_label(target)
+    return default_path(_model_label(source), label if engine == RELAX else f"{label}-{engine}")
 
 
 def _model_label(source: ModelSource) -> str:

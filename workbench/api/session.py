@@ -60,15 +60,16 @@ class Session(HandsOut):
 
     Args:
         content: The model itself if it is in this process alone: a pickled function, or an IRModule as JSON.
+        python: The old Python that the relay engine runs TVM in; empty if there is none.
     """
 
-    def __init__(self, directory: SessionDirectory, request: ProfileRequest, *, content: bytes = b"") -> None:
+    def __init__(self, directory: SessionDirectory, request: ProfileRequest, *, content: bytes = b"", python: str = "") -> None:
         self.directory = directory
         self.request = request
         source = request.source
         self._module = content if source.kind == "ir_json" else b""
         function = content if source.kind == "function" else b""
-        self._worker = WorkerProcess(directory, threads=request.threads, function=function, trust=source.trust)
+        self._worker = WorkerProcess(directory, threads=request.threads, function=function, trust=source.trust, engine=request.engine, python=python)
         self._inspector = Inspector(directory, self._run)
         self._attendance: BinaryIO | None = None
         self._process = os.getpid()

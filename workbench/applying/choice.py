@@ -108,7 +108,7 @@ def _of_trial(task: Task, progress: TaskProgress, records: Records, conditions: 
     fault = _fault(trial, trace, progress, conditions)
     if fault:
         return Choice(task, None, fault, number)
-    schedule = RecordedSchedule(trace, trial.fingerprint)
+    schedule = RecordedSchedule(trace, trial.fingerprint, final.winner_us)
     return Choice(task, schedule, f"trial {number}: {plain(final.why, _REASON)}", number, final.winner_us, trial.options)
 
 
@@ -126,7 +126,7 @@ def _fault(trial: Trial, trace: str, progress: TaskProgress, conditions: Callabl
     if not trial.fingerprint.isalnum():
         return f"damaged record: the fingerprint of {name} is none"
     try:
-        if not isinstance(json.loads(trace), list):
+        if not _is_trace(json.loads(trace)):
             return f"damaged record: the schedule of {name} is no trace"
     except (ValueError, RecursionError):
         return f"damaged record: the schedule of {name} is no JSON"
@@ -136,3 +136,8 @@ def _fault(trial: Trial, trace: str, progress: TaskProgress, conditions: Callabl
     known = now.differences(trial.conditions, trial.options)
     differs = ", ".join(known) or "for another target, with another version of TVM, on another machine, or with another number of threads"
     return f"other conditions: {name} was measured {'with ' if known else ''}{differs}"
+
+
+def _is_trace(values: object) -> bool:
+    """True for what may be a schedule: MetaSchedule's list, or a line of auto_scheduler's or AutoTVM's log."""
+    return isinstance(values, list) or (isinstance(values, dict) and ("i" in values or "input" in values))

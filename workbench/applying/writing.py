@@ -24,12 +24,16 @@ _CHUNK_BYTES = 2**20
 def write_database(folder: Path, outcome: Outcome, target: Mapping[str, Any]) -> tuple[str, ...]:
     """Write the records that are used, and no others, as a MetaSchedule database; returns notes on those that it cannot hold.
 
+    An engine that keeps its records in a form of its own has written them already.
+
     Args:
         folder: Of the model.
         outcome: What applying gave.
         target: TVM's target of the records.
     """
-    notes = []
+    notes: list[str] = []
+    if not any(applied.workload[0] for applied in outcome.applied.values()) and outcome.applied:
+        return ()
     with DatabaseWriter(folder) as writer:
         for choice in outcome.used:
             if choice.schedule is None:

@@ -8,7 +8,7 @@ from typing import Any
 from workbench.api import Comparison, Session
 from workbench.api import open as open_session
 from workbench.cli.apply_table import apply_table
-from workbench.cli.arguments import positive
+from workbench.cli.arguments import add_python_option, positive
 from workbench.cli.output import note, show
 from workbench.cli.progress import ProgressLine
 from workbench.cli.sessions import find_session, profile_of
@@ -25,13 +25,14 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.add_argument("--inputs", type=positive, default=_INPUTS, metavar="N", help=f"random inputs to compare outputs on (default: {_INPUTS})")
     parser.add_argument("--rounds", type=positive, metavar="N", help="measured rounds of each model (default: for about 6 seconds)")
     parser.add_argument("--trust", action="store_true", help="allow recorded schedules and the model to run code of their own")
+    add_python_option(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     directory = find_session(options.session, quiet=options.quiet)
     profile_of(directory)
-    with open_session(directory.path.absolute(), trust=options.trust) as session:
+    with open_session(directory.path.absolute(), trust=options.trust, python=options.python) as session:
         comparison = run_apply(session, inputs=options.inputs, rounds=options.rounds, quiet=options.quiet)
         show([apply_table(comparison.record)], values=comparison.to_dict(), json_to=options.json)
     return 0 if comparison.applied else NOT_VERIFIED

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from workbench.errors import InputError
 from workbench.escaping import plain
-from workbench.records.request import MOST_THREADS
+from workbench.records.request import ENGINES, MOST_THREADS, RELAX
 from workbench.workloads import parse_arguments
 
 _MAX_DIMENSIONS = 16
@@ -42,6 +42,15 @@ def add_profile_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=_threads, metavar="N", help="threads that run the kernels (default: all physical cores)")
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of random inputs and weights")
     parser.add_argument("--trust", action="store_true", help="allow the model's own code to run")
+    parser.add_argument("--engine", default=RELAX, choices=ENGINES, help="relax: today's TVM; relay: TVM 0.8 to 0.18, in a Python of its own")
+    add_python_option(parser)
+
+
+def add_python_option(parser: argparse.ArgumentParser) -> None:
+    """The option of every command that may start a worker."""
+    parser.add_argument(
+        "--python", default="", metavar="PATH|KERNELSPEC", help="the Python with the old TVM of the relay engine (default: WORKBENCH_RELAY_PYTHON)"
+    )
 
 
 def shape_options(texts: list[str]) -> dict[str, tuple[int, ...]]:

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 
 from workbench.api import Session
 from workbench.api import open as open_session
-from workbench.cli.arguments import count
+from workbench.cli.arguments import add_python_option, count
 from workbench.cli.diff_view import DiffView
 from workbench.cli.output import note, show
 from workbench.cli.sessions import find_session
@@ -30,13 +30,14 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.add_argument("--trial", type=_trial, metavar="N", help="number of the trial, 0 for the untuned kernel (default: the winner)")
     parser.add_argument("--show", metavar="VIEW,VIEW", help=f"what to show: {', '.join(ALL_VIEWS)} (default: lists what can be shown)")
     parser.add_argument("--diff", type=count, metavar="M", help="what differs from trial M, and in which decisions")
+    add_python_option(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     views = _views(options.show)
     directory = find_session(options.session, quiet=options.quiet)
-    with open_session(directory.path.absolute()) as session:
+    with open_session(directory.path.absolute(), python=options.python) as session:
         if not views and options.diff is None:
             infos = session.views(options.task)
             show([view_list(infos)], values={"views": [info.to_dict() for info in infos]}, json_to=options.json)

@@ -39,6 +39,8 @@ def _run(options: argparse.Namespace) -> int:
         repeat=options.repeat,
         seed=options.seed,
         trust=options.trust,
+        engine=options.engine,
+        python=options.python,
     ) as session:
         profile = run_profile(session, quiet=options.quiet)
         _print(profile, options, session.peaks())

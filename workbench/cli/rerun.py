@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.api import open as open_session
 from workbench.cli import formats
-from workbench.cli.arguments import count
+from workbench.cli.arguments import add_python_option, count
 from workbench.cli.grid import Sentence
 from workbench.cli.output import show
 from workbench.cli.progress import ProgressLine
@@ -28,13 +28,14 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.add_argument("--trial", type=count, metavar="N", help="number of the trial, 0 for the untuned kernel (default: the winner of the search)")
     parser.add_argument("--device", type=count, metavar="I", help="index of the device (default: that of the record)")
     parser.add_argument("--trust", action="store_true", help="allow a recorded schedule that brings code of its own")
+    add_python_option(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     directory = find_session(options.session, quiet=options.quiet)
     profile_of(directory)
-    with open_session(directory.path.absolute(), trust=options.trust) as session, ProgressLine(quiet=options.quiet) as line:
+    with open_session(directory.path.absolute(), trust=options.trust, python=options.python) as session, ProgressLine(quiet=options.quiet) as line:
         found = session.rerun(options.task, options.trial, device=options.device, on_event=line.on_event)
     show([Sentence(words, style=style) for style, words in _words(found)], values=found.to_dict(), json_to=options.json)
     return 0 if found.passed else FAILED

@@ -94,13 +94,19 @@ def _cells(task: Task, largest_us: float, progress: TaskProgress | None, peaks: 
         "" if now is None else formats.gflops(now),
         row_bar(task.time_us, largest_us),
         formats.operations(task.flop),
-        formats.count(task.space_size),
+        _spaces(task),
         progress.state if progress else "",
         formats.microseconds(progress.before_and_now_us[1]) if progress else "",
         "" if best is None else formats.gflops(best),
         ", ".join(task.shapes),
         task.untunable,
     )
+
+
+def _spaces(task: Task) -> str:
+    """Size of the search space; each with its name where there are several."""
+    named = [f"{name} {formats.count(size)}" for name, size in task.spaces.items()]
+    return ", ".join(named) or formats.count(task.space_size)
 
 
 def task_limits(task: Task, progress: TaskProgress | None, peaks: Peaks | None) -> tuple[float | None, float | None]:

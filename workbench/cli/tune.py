@@ -12,7 +12,7 @@ from typing import Any
 from workbench.api import Session
 from workbench.api import open as open_session
 from workbench.api.search import Search
-from workbench.cli.arguments import amount, count, positive, positive_number, seed
+from workbench.cli.arguments import add_python_option, amount, count, positive, positive_number, seed
 from workbench.cli.output import show
 from workbench.cli.sessions import find_session, profile_of
 from workbench.cli.tune_progress import TuneProgress
@@ -93,6 +93,7 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     measure.add_argument("--cache-flush", action="store_true", help="measure with cold caches")
     measure.add_argument("--device", type=count, default=_DEFAULTS.device, metavar="I", help="index of the device")
     measure.add_argument("--builders", type=positive, metavar="N", help="processes that build (default: one for each physical core)")
+    add_python_option(parser)
     parser.set_defaults(run=_run)
 
 
@@ -105,7 +106,7 @@ def _run(options: argparse.Namespace) -> int:
         selection = store.selection()
     if selection is None or not selection.tasks:
         raise SelectionError("Nothing is selected.", "Select the hotspots first: workbench select --share 0.8.")
-    with open_session(directory.path.absolute(), trust=options.trust) as session:
+    with open_session(directory.path.absolute(), trust=options.trust, python=options.python) as session:
         begin = functools.partial(
             session.tune,
             selection,

@@ -16,7 +16,7 @@ from workbench.cli.tune_words import duration, short_errors
 from workbench.escaping import plain
 from workbench.records.profile import Profile
 from workbench.records.trial import WRONG_RESULT
-from workbench.records.tuning import FAILED, FASTER, DryRun, TaskProgress
+from workbench.records.tuning import FAILED, FASTER, NOTE, DryRun, TaskProgress
 
 _REMEDY = "widen the terminal, or use --json"
 
@@ -62,6 +62,7 @@ def tune_table(result: Mapping[str, Any], progress: Iterable[TaskProgress], prof
         grid = Grid(_COLUMNS, tuple(_line(task) for task in tasks), remedy=_REMEDY)
         sentences = [("bold", words) for words in _totals(result, tasks, of_task.values(), profile)]
     sentences += [("", words) for words in _sources(result)]
+    sentences += [("yellow", words) for words in dict.fromkeys(task.first_errors[NOTE] for task in tasks if NOTE in task.first_errors)]
     sentences += [("red", words) for words in _failures([(task, counts.failures) for task, counts in dry] or [(task, task.errors) for task in tasks])]
     return Group(grid, *(Sentence(words, style=style) for style, words in sentences), *remark_sentences(profile))
 

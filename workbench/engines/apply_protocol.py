@@ -19,10 +19,12 @@ class RecordedSchedule:
     Attributes:
         trace: In TVM's own form (JSON text).
         fingerprint: Structural hash of the scheduled kernel, as the trial has it.
+        time_us: Time of one call in its last measurement, for records; 0 if it is not known.
     """
 
     trace: str
     fingerprint: str
+    time_us: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class AppliedSchedule:
 
     Attributes:
         fingerprint: Structural hash of the kernel as it stands in the module.
-        workload: The untuned kernel in TVM's form for databases: structural hash and module.
+        workload: The untuned kernel in TVM's form for databases: structural hash and module; empty where the engine keeps its records in a form of
+            its own, which it has written itself.
         arguments: The kernel's arguments for databases, JSON-ready.
     """
 

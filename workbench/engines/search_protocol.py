@@ -124,11 +124,13 @@ class TaskSearch(Protocol):
 
     Attributes:
         space_size: Number of distinct schedules; None if it is not known.
+        note: What to know of the search, such as that no cost model guides it; empty for nothing.
         workload: The task's TVM form for databases: structural hash and module.
         arguments: The kernel's arguments for databases, JSON-ready.
     """
 
     space_size: int | None
+    note: str
     workload: tuple[str, str]
     arguments: list[object]
 

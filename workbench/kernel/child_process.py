@@ -29,6 +29,7 @@ class ChildProcess:
     def start(self, launch: Launch) -> None:
         """Start a worker; its output goes into the session's log."""
         options = [f"--function-bytes={len(launch.function)}", f"--first-command={launch.first_command}", *(["--trust"] if launch.trust else [])]
+        options += [f"--python={launch.python}"] if launch.python else []
         # -P and the front's own path: the worker finds what the front found, and nothing that lies in the current folder by chance.
         command = [sys.executable, "-P", "-X", "faulthandler", "-m", "workbench.worker", str(launch.directory.path), *options]
         environment = launch.environment(share_path=True)

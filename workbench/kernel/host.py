@@ -22,6 +22,7 @@ class Launch:
         function: A pickled TE function of this process; empty if there is none.
         trust: True if the user allowed the model's own code to run.
         first_command: The command that the worker is started for.
+        python: The old Python that the relay engine runs TVM in; empty if there is none.
     """
 
     directory: SessionDirectory
@@ -29,6 +30,7 @@ class Launch:
     function: bytes
     trust: bool
     first_command: int
+    python: str = ""
 
     def environment(self, *, share_path: bool) -> Mapping[str, str]:
         """Variables of the worker.

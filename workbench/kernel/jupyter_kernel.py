@@ -88,6 +88,7 @@ class JupyterKernel:
             function=base64.b64encode(launch.function).decode("ascii"),
             version=__version__,
             lease_s=self._lease_s,
+            python=launch.python,
         )
         self._conversation = _loop().begin(_make_worker(manager, hosting.code(), self.kernel_name))
 

@@ -14,7 +14,9 @@ from workbench.kernel.child_process import ChildProcess
 from workbench.kernel.host import Host, Launch
 from workbench.kernel.pending import OnEvent, Pending, answer_of
 from workbench.kernel.worker_log import last_words, log_tail
+from workbench.old_python import need_old_python
 from workbench.records.command import ABANDONED, FINAL_STATES, PENDING, RUNNING, Failure
+from workbench.records.request import RELAX, RELAY
 from workbench.session import SessionDirectory
 from workbench.store import Store
 from workbench.worker import ALREADY_SERVED, CANNOT_WRITE, NO_ENGINE, SEARCH, STARTING
@@ -38,13 +40,27 @@ class WorkerProcess:
         function: A pickled TE function that the worker gets through its standard input.
         trust: True if the user allowed the model's own code to run: the worker learns it from its command line alone.
         host: What the worker runs in; None takes a plain child process, which ends with this front.
+        engine: The engine that the worker has; one of older TVM needs a `python`.
+        python: The old Python that the relay engine runs TVM in; the worker learns it from its command line alone. Empty if there is none.
     """
 
-    def __init__(self, directory: SessionDirectory, *, threads: int, function: bytes = b"", trust: bool = False, host: Host | None = None) -> None:
+    def __init__(
+        self,
+        directory: SessionDirectory,
+        *,
+        threads: int,
+        function: bytes = b"",
+        trust: bool = False,
+        host: Host | None = None,
+        engine: str = RELAX,
+        python: str = "",
+    ) -> None:
         self._directory = directory
         self._threads = threads
         self._function = function
         self._trust = trust
+        self._engine = engine
+        self._python = python
         self._host: Host = host or ChildProcess()
         self._is_started = False
         self._pid: int | None = None
@@ -228,7 +244,9 @@ class WorkerProcess:
         with self._lock:
             if self._is_started and self._host.exit_code() is None:
                 return  # another thread of this front was faster
-            self._host.start(Launch(self._directory, self._threads, self._function, self._trust, number))
+            if self._engine == RELAY:
+                need_old_python(self._python)
+            self._host.start(Launch(self._directory, self._threads, self._function, self._trust, number, self._python))
             self._is_started = True
             self._pid = self._host.pid
 

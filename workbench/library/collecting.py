@@ -13,7 +13,7 @@ from workbench.library.shelf import Library, Winner, digest_of
 from workbench.records.tuning import FASTER, TaskProgress
 from workbench.session import SessionDirectory
 from workbench.store import Store
-from workbench.tuning_database import TuningRecord, read_database
+from workbench.tuning_database import RECORD_FILE, TuningRecord, read_database
 from workbench.tuning_database.json_text import FormatError, canonical, without_truth_values
 
 
@@ -41,6 +41,9 @@ def collect(directory: SessionDirectory, library: Library) -> Collected:
         won = [task for task in store.trials.progress() if task.final is not None and task.final.verdict == FASTER]
         if not won:
             raise SessionError(f"No search has named a winner in {plain(str(directory.path), 120)}.", "Tune it to the end first: workbench tune.")
+        if not (directory.records / RECORD_FILE).exists():
+            told = f"The session in {plain(str(directory.path), 120)} has no records in MetaSchedule's form, which the library keeps."
+            raise SessionError(told, "Logs of older TVM are handed on with: workbench export --records DIR.")
         records = {digest_of(record.trace_json): record for record in read_database(directory.records).records}
         added, left_out = [], {}
         for task in won:

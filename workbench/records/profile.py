@@ -50,6 +50,7 @@ class Kernel:
         flop: Arithmetic operations of one call; None where the body cannot be counted.
         space_size: Number of distinct schedules that the default search space holds, over all its sketches; None if untunable.
         untunable: Why no schedule can be searched for it; empty if it can be tuned.
+        spaces: Sizes of several search spaces by name, where the engine has several; the sketches of auto_scheduler are no schedules yet.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Kernel:
     flop: int | None
     space_size: int | None
     untunable: str = ""
+    spaces: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,7 @@ class Task:
         shapes: Shapes of inputs, then outputs.
         untunable: Why it cannot be tuned; empty if it can.
         tensor_bytes: Bytes of all inputs and outputs of one call; None if they are not known.
+        spaces: Sizes of several search spaces by name, where the engine has several.
     """
 
     task: str
@@ -187,12 +190,16 @@ class Task:
     shapes: tuple[str, ...]
     untunable: str = ""
     tensor_bytes: int | None = None
+    spaces: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The task as in ``tasks --json``."""
+        """The task as in ``tasks --json``; without the spaces where there is one alone."""
         values = {name.name: getattr(self, name.name) for name in fields(self)}
         for name in ("ops", "kernels", "rows", "shapes"):
             values[name] = list(values[name])
+        spaces = values.pop("spaces")
+        if spaces:
+            values["spaces"] = dict(spaces)
         values["untunable"] = self.untunable or None
         return values
 

@@ -8,6 +8,10 @@ from typing import Any
 
 from workbench.records.decode import NOT_STORED, decode
 
+RELAX, RELAY = "relax", "relay"
+ENGINES = (RELAX, RELAY)
+"""Names of the engines: today's TVM, and TVM 0.8 to 0.18."""
+
 IMPORTED = "imported"
 """Kind of a source that is not here: a session of old artifacts shows what they say and can run nothing."""
 
@@ -72,6 +76,7 @@ class ProfileRequest:
         repeat: Measured runs; None lets the time a run takes decide.
         threads: Threads that run the kernels on a CPU.
         seed: Seed of the random inputs, and of random weights.
+        engine: The generation of TVM that does the work: one of `ENGINES`.
     """
 
     source: ModelSource
@@ -81,6 +86,7 @@ class ProfileRequest:
     repeat: int | None = None
     threads: int = 1
     seed: int = 0
+    engine: str = RELAX
 
     def to_dict(self) -> dict[str, Any]:
         """The record as JSON-ready values."""
@@ -92,6 +98,7 @@ class ProfileRequest:
             "repeat": self.repeat,
             "threads": self.threads,
             "seed": self.seed,
+            "engine": self.engine,
         }
 
     @classmethod

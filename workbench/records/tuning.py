@@ -19,20 +19,39 @@ DROPPED = "dropped"
 FAILED = "failed"
 ENDED = (FINISHED, STOPPED, DROPPED, FAILED)
 
+NOTE = "note"
+"""Name in ``first_errors`` of what to know of a task's search, which is no error."""
+
 FASTER = "faster"
 NOT_FASTER = "not faster"
 
 DEFAULT_TRIALS_PER_TASK = 64
 
 DEFAULT_SPACE = "default"
-SPACES: Mapping[str, str] = MappingProxyType(
+SPACES_OF: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        DEFAULT_SPACE: "MetaSchedule's rules for the target",
-        "plain": "the same without dot products, on a CPU with AVX-512 VNNI",
-        "tensorcore": "tensor cores wherever a kernel can use them, on a GPU from sm_70 on",
+        "relax": MappingProxyType(
+            {
+                DEFAULT_SPACE: "MetaSchedule's rules for the target; with --engine relay, auto-scheduler",
+                "plain": "the same without dot products, on a CPU with AVX-512 VNNI",
+                "tensorcore": "tensor cores wherever a kernel can use them, on a GPU from sm_70 on",
+            }
+        ),
+        "relay": MappingProxyType(
+            {
+                "auto-scheduler": "with --engine relay, auto_scheduler's sketches",
+                "autotvm-xgb": "with --engine relay, AutoTVM's templates, chosen by its tuner with a cost model",
+                "autotvm-ga": "the same, by its genetic tuner",
+                "autotvm-random": "the same, at random",
+                "autotvm-gridsearch": "the same, one after the other",
+            }
+        ),
     }
 )
-"""All search spaces by name, in words; which of them a target offers, its engine says."""
+"""Search spaces by engine and name, in words; which of them a target offers, the engine says."""
+
+SPACES: Mapping[str, str] = MappingProxyType({name: words for spaces in SPACES_OF.values() for name, words in spaces.items()})
+"""All search spaces by name, in words."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +201,7 @@ class TaskProgress:
         space_size: Number of distinct schedules of the space that is searched.
         trials: Number of its trials, the baseline included; those that were only built and checked do not count.
         errors: Number of failed trials by status.
-        first_errors: Text of the first failure of each status.
+        first_errors: Text of the first failure of each status; what else went wrong, and `NOTE`, have names of their own.
         baseline_us: Median of trial 0.
         best: Number of the trial with the lowest median.
         best_us: That median.

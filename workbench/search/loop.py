@@ -15,7 +15,7 @@ from workbench.escaping import plain
 from workbench.legacy.auto_scheduler.workloads import LoggedWorkload
 from workbench.records.profile import Task
 from workbench.records.trial import DEVICE_LOST, OK, UNMEASURED, Trial
-from workbench.records.tuning import DROPPED, FAILED, FINISHED, SEARCHING, STOPPED, TuneRequest
+from workbench.records.tuning import DROPPED, FAILED, FINISHED, NOTE, SEARCHING, STOPPED, TuneRequest
 from workbench.search.agenda import STOPPED_BY_USER, Agenda
 from workbench.search.attention import POLL_S, Attention, SideWork
 from workbench.search.control import Control
@@ -204,6 +204,8 @@ class Search:
         self._recorder.catch_up(run, round_.known)
         if run.search is not None:
             run.progress = replace(run.progress, space_size=run.search.space_size)
+            if run.search.note:
+                run.progress = replace(run.progress, first_errors={NOTE: run.search.note, **run.progress.first_errors})
             if run.progress.dry_run is not None:
                 run.progress = replace(run.progress, dry_run=replace(run.progress.dry_run, rejected=run.search.rejected))
         if not run.has_reference:

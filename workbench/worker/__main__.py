@@ -21,6 +21,7 @@ def main() -> int:
     parser.add_argument("session", type=Path)
     parser.add_argument("--first-command", type=int, required=True, help="the command that the worker is started for; older ones are not done")
     parser.add_argument("--trust", action="store_true", help="the front's user allowed the model's own code to run")
+    parser.add_argument("--python", default="", help="the old Python that the relay engine runs TVM in")
     parser.add_argument("--function-bytes", type=int, default=0, help="length of a pickled TE function at the start of standard input")
     options = parser.parse_args()
     front = _take_standard_input()
@@ -30,6 +31,7 @@ def main() -> int:
         trust=options.trust,
         function=lambda: _read(front, options.function_bytes),
         presence=lambda _: _watched(front),
+        python=options.python,
     )
 
 

@@ -32,6 +32,7 @@ class Hosting:
         function: A pickled TE function of the front's process, in base64; empty if there is none.
         version: Version of the front's workbench: another one may understand commands differently.
         lease_s: How long a search goes on after the last front has gone.
+        python: The old Python that the relay engine runs TVM in; empty if there is none.
     """
 
     session: str
@@ -40,6 +41,7 @@ class Hosting:
     function: str
     version: str
     lease_s: float = LEASE_S
+    python: str = ""
 
     def code(self) -> str:
         """Python that has a kernel serve the session; nothing that lies in the current folder by chance is imported."""
@@ -71,6 +73,7 @@ def serve(settings: str) -> None:
         function=lambda: base64.b64decode(hosting.function),
         presence=lambda directory: _fronts(directory, hosting),
         warm=True,
+        python=hosting.python,
     )
     with contextlib.suppress(OSError):
         sys.stdout.flush()

@@ -97,6 +97,7 @@ class Jobs:
         self._check_front(arguments)
         check_trust(request.source)
         _check_threads(request)
+        _check_engine(request, self._engine)
         identifier = uuid.uuid4().hex
         self._loaded_profile = None  # from here on the engine holds another program than the stored one
         program = context.directory.new_program(identifier)
@@ -277,6 +278,15 @@ def _check_threads(request: ProfileRequest) -> None:
         raise EnvironmentFault(
             f"The worker that serves this session runs kernels on {mine} threads, not on {request.threads}.",
             f"Close the other front of the session, or ask for {mine} threads.",
+        )
+
+
+def _check_engine(request: ProfileRequest, engine: Engine) -> None:
+    """A worker has one engine, whichever front started it."""
+    if request.engine != engine.name:
+        raise EnvironmentFault(
+            f"The worker that serves this session runs the engine {engine.name}, not {plain(request.engine)}.",
+            f"Close the other front of the session, or ask for --engine {engine.name}.",
         )
 
 

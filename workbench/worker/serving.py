@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import sys
 import time
 import traceback
@@ -13,6 +14,8 @@ from typing import cast
 
 from workbench.engines.protocol import Engine
 from workbench.errors import EnvironmentFault
+from workbench.old_python import need_old_python
+from workbench.records.request import RELAX, RELAY
 from workbench.session import SessionDirectory
 from workbench.worker import ALREADY_SERVED, CANNOT_WRITE, NO_ENGINE, SEARCH
 from workbench.worker.context import Job
@@ -21,7 +24,8 @@ from workbench.worker.presence import Presence
 from workbench.worker.service import Service
 from workbench.worker.view_desk import INSPECT
 
-_ENGINE = ("workbench.engines.relax.engine", "RelaxEngine")
+_RELAX = "workbench.engines.relax.engine"
+_RELAY = "workbench.engines.relay.engine"
 _PROCESSES = "workbench.engines.relax.search.processes"
 _BUILDING = (SEARCH, "apply", "verify", "rerun")
 
@@ -31,7 +35,14 @@ class _EngineError(Exception):
 
 
 def serve_session(
-    session: Path, *, first: int, trust: bool, function: Callable[[], bytes], presence: Callable[[SessionDirectory], Presence], warm: bool = False
+    session: Path,
+    *,
+    first: int,
+    trust: bool,
+    function: Callable[[], bytes],
+    presence: Callable[[SessionDirectory], Presence],
+    warm: bool = False,
+    python: str = "",
 ) -> int:
     """Serve a session; returns the exit code of the process.
 
@@ -42,6 +53,7 @@ def serve_session(
         function: Receives the pickled TE function of the front's process; empty if there is none.
         presence: Makes what tells when to end.
         warm: True loads what a search needs even if the first command is none.
+        python: The old Python that the relay engine runs TVM in; empty if there is none.
     """
     started = time.perf_counter()
     try:
@@ -54,7 +66,10 @@ def serve_session(
             service = Service(directory, first=first, presence=presence(directory))
 
             def load() -> dict[str, Job]:
-                engine = _load_engine(ending, processes_at_once=warm or _needs_processes(directory, first))
+                if _engine_name(directory, first) == RELAY:
+                    engine = _load_relay(ending, python)
+                else:
+                    engine = _load_relax(ending, processes_at_once=warm or _needs_processes(directory, first))
                 return Jobs(engine, start_s=time.perf_counter() - started, function=content, trust=trust).by_kind()
 
             with contextlib.ExitStack() as ending:
@@ -88,17 +103,35 @@ def _needs_processes(directory: SessionDirectory, number: int) -> bool:
         return store.command(number).kind in {*_BUILDING, INSPECT}
 
 
-def _load_engine(ending: contextlib.ExitStack, *, processes_at_once: bool) -> Engine:
-    """Import the engine; the only place that does, so that a front never loads TVM.
+def _engine_name(directory: SessionDirectory, number: int) -> str:
+    """The engine of what the worker was started for: a profile says which, everything else is about the profile that there is."""
+    with directory.store() as store:
+        command = store.command(number)
+        asked = command.arguments.get("engine") if command.kind == "profile" else store.manifest().get("engine")
+    return str(asked or RELAX)
+
+
+def _load_relay(ending: contextlib.ExitStack, python: str) -> Engine:
+    """Import the engine that runs older TVM in another Python."""
+    try:
+        need_old_python(python)
+        engine = importlib.import_module(_RELAY).RelayEngine(Path(python), threads=int(os.environ.get("TVM_NUM_THREADS") or 1))
+        ending.callback(engine.close)
+        return cast("Engine", engine)
+    except Exception as error:
+        raise _EngineError from error
+
+
+def _load_relax(ending: contextlib.ExitStack, *, processes_at_once: bool) -> Engine:
+    """Import the engine of today's TVM; with `_load_relay` the only place that imports one, so that a front never loads TVM.
 
     Args:
         ending: Ends the processes that build, measure and make views, with the worker.
         processes_at_once: True has the processes that build, measure and make views load TVM at the same time; False, when they are needed.
     """
-    module, attribute = _ENGINE
     try:
         nursery = importlib.import_module(_PROCESSES).new_nursery(warm=processes_at_once)
         ending.callback(nursery.close)
-        return cast("Engine", getattr(importlib.import_module(module), attribute)(nursery))
+        return cast("Engine", importlib.import_module(_RELAX).RelaxEngine(nursery))
     except Exception as error:
         raise _EngineError from error

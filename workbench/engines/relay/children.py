@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Generic, TypeVar
 
-from workbench.engines.relay.interpreter import Interpreter
+from workbench.engines.relay.interpreter import ChildCrashed, Interpreter
 
 START_S = 180.0
 """Longest time for a process to load TVM, on a machine that is busy with other things."""
@@ -20,9 +20,17 @@ Answer = TypeVar("Answer")
 
 def make_ready(child: Interpreter, memory_bytes: int) -> None:
     """Start a process that is not there yet, and have it load what it needs, so that no job's limit has to hold that."""
-    if not child.alive:
-        child.call("limits.bound", {"memory_bytes": memory_bytes}, timeout_s=START_S)
-        child.call("building.warm", {}, timeout_s=START_S)
+    if child.alive:
+        return
+    try:
+        _start(child, memory_bytes)
+    except ChildCrashed:  # whatever killed it is over, or ends this second one too
+        _start(child, memory_bytes)
+
+
+def _start(child: Interpreter, memory_bytes: int) -> None:
+    child.call("limits.bound", {"memory_bytes": memory_bytes}, timeout_s=START_S)
+    child.call("building.warm", {}, timeout_s=START_S)
 
 
 class Crew(Generic[Job, Answer]):

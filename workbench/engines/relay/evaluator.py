@@ -89,11 +89,6 @@ class RelayEvaluator:
         self.exclusive = target.kind == "llvm"
         self.unmeasurable = unmeasurable
 
-    @property
-    def measurer(self) -> int | None:
-        """Number of the measuring process; None while there is none."""
-        return self._measurer.pid
-
     def build(
         self, candidates: Sequence[Candidate], *, stop: Callable[[], bool], limit_s: float | None = None
     ) -> Iterator[tuple[int, Artifact | Failed]]:
@@ -114,6 +109,8 @@ class RelayEvaluator:
 
     def measure(self, kernel: str, artifact: Artifact, *, best_us: float | None, check: bool, timed: bool = True) -> Measured | Failed:
         """Check and time one candidate in the measuring process."""
+        if artifact.unchecked:
+            return Measured((), 0, None, 0.0)
         started = time.perf_counter()
         baseline = str(self._baselines[kernel].path)
 
@@ -168,7 +165,7 @@ class RelayEvaluator:
             return Failed(REJECTED, f"{error.message}\n{_full(error)}", time.perf_counter() - started)
         except InternalError as error:
             return Failed(BUILD_ERROR, _full(error), time.perf_counter() - started)
-        return Artifact(job.path, float(built.value["build_s"]))
+        return Artifact(job.path, float(built.value["build_s"]), self.unmeasurable)
 
     def _attempt(self, kernel: str, work: Callable[[], Result]) -> Result | Failed:
         """Do something in the measuring process, once it knows the kernel; a process that dies or hangs is replaced at the next attempt."""

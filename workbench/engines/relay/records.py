@@ -9,13 +9,10 @@ from pathlib import Path
 from workbench.engines.relay.traces import fingerprint, is_auto_scheduler, line_with, without_result
 from workbench.engines.search_protocol import TaskSearch
 from workbench.errors import InputError
+from workbench.legacy.log_files import AUTO_SCHEDULER_LOG, AUTOTVM_LOG, LOGS
 from workbench.records.trial import Trial
 from workbench.regular_files import reader
 from workbench.tuning_database.folder import append, disk_errors, locked, open_file
-
-AUTO_SCHEDULER_LOG = "auto_scheduler.json"
-AUTOTVM_LOG = "autotvm.log"
-LOGS = (AUTO_SCHEDULER_LOG, AUTOTVM_LOG)
 
 _PIECE_BYTES = 1 << 12
 

@@ -14,13 +14,14 @@ from workbench.engines.search_protocol import Candidate, Experience, Outcome
 from workbench.errors import InputError, InternalError
 from workbench.escaping import plain
 from workbench.records.trial import DEVICE_LOST, UNMEASURED
+from workbench.records.tuning import DEFAULT_SPACE, SPACES_OF
 from workbench.tuning_database import TuningRecord
 
-AUTO_SCHEDULER = "auto-scheduler"
-_AUTOTVM = "autotvm-"
-SPACES = (AUTO_SCHEDULER, *(f"{_AUTOTVM}{tuner}" for tuner in ("xgb", "ga", "random", "gridsearch")))
-"""Names of the search spaces; the first one is the default."""
+SPACES = tuple(SPACES_OF["relay"])
+AUTO_SCHEDULER = SPACES[0]
+"""The default."""
 
+_AUTOTVM = "autotvm-"
 _PATIENCE_S = 900.0
 _SAY_NOTHING = (UNMEASURED, DEVICE_LOST)
 _numbers = itertools.count()
@@ -45,7 +46,7 @@ class RelayTaskSearch:
     Args:
         home: Holds the lowered model.
         kernel: Name of the kernel.
-        space: One of `SPACES`.
+        space: One of `SPACES`, or ``default`` for the first of them.
         seed: Seed of everything random.
 
     Attributes:
@@ -56,11 +57,12 @@ class RelayTaskSearch:
     """
 
     def __init__(self, home: Home, kernel: str, *, space: str, seed: int) -> None:
+        space = AUTO_SCHEDULER if space == DEFAULT_SPACE else space
         if space not in SPACES:
             raise InputError(f"This engine has no search space {plain(space, 60)}.", f"There are: {', '.join(SPACES)}.")
         self._home = home
         self._kernel = kernel
-        self._module = "sketches" if space == AUTO_SCHEDULER else "templates"
+        self._module = "templates" if space.startswith(_AUTOTVM) else "sketches"
         self._begun = {"kernel": kernel, "search": f"search {next(_numbers)}", "seed": seed, "tuner": space.removeprefix(_AUTOTVM)}
         self._starts = -1
         self._told: list[dict[str, Any]] = []

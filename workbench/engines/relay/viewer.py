@@ -24,12 +24,53 @@ from workbench.records.view import ASM, COMPUTE_DAG, DECISIONS, LOWERED, PTX, RE
 
 VIEW_TIMEOUT_S = 60.0
 
+_KILL_POLL_S = 0.05
 _ANOTHER_TRIAL = "Look at another trial or view; -v shows TVM's own text."
 _UNTUNED = "No decisions: it is the untuned kernel, with TOPI's own schedule."
 _NO_TOOLKIT = "this engine makes it of no kernel"
 
 Load = Callable[[str], bytes]
 """A kernel's fused Relay function by its name, as the old TVM's JSON."""
+
+
+class _Answer:
+    """What becomes of one question, in a thread of its own.
+
+    Args:
+        make: Makes one view of a kernel whose function is given.
+        load: Gives the function; it may have to wait for a search.
+        question: The question.
+    """
+
+    def __init__(self, make: Callable[[str, ViewQuestion, bytes], ViewText], load: Load, question: ViewQuestion) -> None:
+        self.made: list[ViewText] = []
+        self.failed: BaseException | None = None
+        self._make = make
+        self._load = load
+        self._question = question
+        self._turn = threading.Lock()
+        self._is_loading = True
+        self._is_wanted = True
+        self.thread = threading.Thread(target=self._run, name="views", daemon=True)
+        self.thread.start()
+
+    def give_up(self) -> bool:
+        """Make no further view; False if none is being made, so that nothing has to be waited for."""
+        with self._turn:
+            self._is_wanted = False
+            return not self._is_loading
+
+    def _run(self) -> None:
+        try:
+            function = self._load(self._question.kernel)
+            with self._turn:
+                self._is_loading = False
+            for view in self._question.views:
+                if not self._is_wanted:
+                    return
+                self.made.append(self._make(view, self._question, function))
+        except BaseException as error:  # noqa: BLE001 - it is raised again where the answer is asked for
+            self.failed = error
 
 
 class RelayViewer:
@@ -47,57 +88,40 @@ class RelayViewer:
         self._load = load
         self._target = target
         self._timeout_s = timeout_s
-        self._thread: threading.Thread | None = None
-        self._stopped = threading.Event()
-        self._made: list[ViewText] = []
-        self._failed: BaseException | None = None
+        self._answer: _Answer | None = None
+        self._made: tuple[ViewText, ...] = ()
 
     def begin(self, question: ViewQuestion) -> None:
         """Begin with a question."""
-        if self._thread is not None:
+        if self._answer is not None:
             raise RuntimeError("another question is not answered yet")
-        function = self._load(question.kernel)
-        self._made, self._failed = [], None
-        self._stopped.clear()
-        self._thread = threading.Thread(target=self._answer, args=(question, function), name="views", daemon=True)
-        self._thread.start()
+        self._answer = _Answer(self._one, self._load, question)
 
     def poll(self) -> tuple[ViewText, ...] | None:
         """The answer; None while it is being made."""
-        if self._thread is not None:
-            if self._thread.is_alive():
-                return None
-            self._thread.join()
-            self._thread = None
-        if self._failed is not None:
-            failed, self._failed = self._failed, None
-            raise failed
-        return tuple(self._made)
+        answer = self._answer
+        if answer is None:
+            return self._made
+        if answer.thread.is_alive():
+            return None
+        self._answer = None
+        if answer.failed is not None:
+            raise answer.failed
+        self._made = tuple(answer.made)
+        return self._made
 
     def stop(self) -> None:
         """Give up the question at hand."""
-        if self._thread is not None:
-            self._stopped.set()
-            while self._thread.is_alive():
+        answer, self._answer = self._answer, None
+        if answer is not None and answer.give_up():
+            while answer.thread.is_alive():
                 self._child.kill()
-                self._thread.join(0.05)
-            self._thread = None
-            self._failed = None
+                answer.thread.join(_KILL_POLL_S)
 
     def close(self) -> None:
         """End the process."""
         self.stop()
         self._child.close()
-
-    def _answer(self, question: ViewQuestion, function: bytes) -> None:
-        """Make all views of a question, in a thread of its own."""
-        try:
-            for view in question.views:
-                if self._stopped.is_set():
-                    return
-                self._made.append(self._one(view, question, function))
-        except BaseException as error:  # noqa: BLE001 - it is raised again where the answer is asked for
-            self._failed = error
 
     def _one(self, view: str, question: ViewQuestion, function: bytes) -> ViewText:
         kind = self._target.kind

@@ -10,12 +10,13 @@ from typing import Any
 import tvm
 
 from workbench.engines.apply_protocol import RecordedSchedule
+from workbench.engines.onnx_reference import compare_with_onnxruntime
 from workbench.engines.relax import program_files
 from workbench.engines.relax.applying.models import Models
-from workbench.engines.relax.applying.onnx_reference import compare_with_onnxruntime
 from workbench.engines.relax.applying.package import export, write_package
 from workbench.engines.relax.applying.scheduling import really_applied, replayed, with_schedules
 from workbench.engines.relax.build import build
+from workbench.engines.relax.inputs import random_inputs
 from workbench.engines.relax.lowering import Lowered
 from workbench.engines.relax.targets import to_tvm
 from workbench.engines.relax.workload_module import fingerprint
@@ -125,7 +126,9 @@ def _onnxruntime(values: dict[str, Any], blobs: tuple[bytes, ...]) -> Message:
     """The model with schedules beside onnxruntime."""
     del blobs
     models, state = _models(), _states[0]
-    outcome = compare_with_onnxruntime(Path(values["model"]), models, state.lowered, seed=values["seed"])
+    seed = values["seed"]
+    inputs = random_inputs(state.lowered, seed=seed)
+    outcome = compare_with_onnxruntime(Path(values["model"]), inputs, lambda: models.tuned_outputs(seed), models.tolerance, seed=seed)
     return Message({"why_not": outcome} if isinstance(outcome, str) else asdict(outcome))
 
 

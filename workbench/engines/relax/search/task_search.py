@@ -78,6 +78,7 @@ class RelaxTaskSearch:
         self._proposed: dict[str, Sample] = {}
         self._inherited: list[Sample] = []
         self._is_known_to_work = False  # some recorded schedule was valid
+        self.note = ""
         self.space_size: int | None = design_size(self._sampler.schedules, self._module)
         structural_hash, module_text = Workload(self._module).as_json()
         self.workload = (str(structural_hash), str(module_text))

@@ -25,26 +25,28 @@ def versions(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], pro
 
     try:
         import tvm
-        from tvm import relay
+        from tvm import relay  # noqa: F401 - a newer TVM has none
     except Exception as error:
         raise Refusal(
             ENVIRONMENT,
             f"The old Python {sys.executable} has no TVM with Relay: {type(error).__name__}: {str(error)[:300]}.",
             "Install TVM 0.8 to 0.18 there, or name another Python with --python PATH: environment-relay.yml makes one.",
         ) from error
-    found = {"python": platform.python_version(), "tvm": str(tvm.__version__), "numpy": str(np.__version__), "relay": str(relay.__name__)}
+    found = {"python": platform.python_version(), "tvm": str(tvm.__version__), "numpy": str(np.__version__)}
     version = tvm.get_global_func("target.llvm_version_major", allow_missing=True)
     if version is not None:
         found["llvm"] = str(version())
-    for name in _OPTIONAL:
-        try:
-            found[name] = str(getattr(importlib.import_module(name), "__version__", "?"))
-        except ModuleNotFoundError:
-            continue
-        except Exception as error:
-            found[name] = f"!{type(error).__name__}: {str(error)[:200]}"
-    del found["relay"]
-    return found
+    found.update({name: _version(name) for name in _OPTIONAL})
+    return {name: value for name, value in found.items() if value}
+
+
+def _version(name: str) -> str:
+    try:
+        return str(getattr(importlib.import_module(name), "__version__", "?"))
+    except ModuleNotFoundError:
+        return ""
+    except Exception as error:
+        return f"!{type(error).__name__}: {str(error)[:200]}"
 
 
 CALLS = {"versions": versions}

@@ -1,15 +1,15 @@
-"""What can be searched for each kernel: auto_scheduler's and AutoTVM's tasks of the very function that the model calls, and the sizes of their spaces."""
+"""What can be searched for each kernel: the tasks of auto_scheduler and AutoTVM of the very function that the model calls, and their spaces."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tvm import auto_scheduler, autotvm
+from tvm import auto_scheduler
 
 from .held import Held, Kernel
-from .kernel_code import traced_templates
 from .sketches import compute_tensors
 from .targets import last_line
+from .templates import tasks_of
 from .wire import Blob
 
 _SEED = 0
@@ -24,25 +24,35 @@ def extract(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], prog
         progress("extract tasks", place / len(kernels))
         if kernel.structural_hash not in found:
             found[kernel.structural_hash] = _describe(kernel, held.target)
+    for described, kernel in zip(held.ready().facts["kernels"], kernels):
+        described["reduction"] = found[kernel.structural_hash]["reduction"]
     return [found[kernel.structural_hash] for kernel in kernels]
 
 
 def _describe(kernel: Kernel, target: Any) -> dict[str, Any]:
-    flop, sketches, reason, key = _auto_scheduler(kernel, target)
-    templates = _templates(kernel, target)
+    try:
+        tensors = compute_tensors(kernel.function, target)
+    except Exception as error:
+        return {"flop": None, "workload_key": "", "spaces": {}, "templates": [], "reduction": 1, "untunable": last_line(error)}
+    flop, sketches, reason, key = _auto_scheduler(tensors, target)
+    templates = tasks_of(kernel.function, target)
     return {
         "flop": flop,
         "workload_key": key,
-        "spaces": {**({"auto-scheduler": sketches} if sketches else {}), **({"autotvm": sum(size for _, size in templates)} if templates else {})},
-        "templates": [name for name, _ in templates],
+        "spaces": {
+            **({"auto-scheduler": sketches} if sketches else {}),
+            **({"autotvm": sum(len(task.config_space) for task in templates)} if templates else {}),
+        },
+        "templates": [task.name for task in templates],
+        "reduction": _longest_sum(tensors),
         "untunable": "" if sketches or templates else reason,
     }
 
 
-def _auto_scheduler(kernel: Kernel, target: Any) -> tuple[int | None, int, str, str]:
+def _auto_scheduler(tensors: list[Any], target: Any) -> tuple[int | None, int, str, str]:
     """FLOP, number of sketches, why there are none, and the workload key."""
     try:
-        dag = auto_scheduler.ComputeDAG(compute_tensors(kernel.function, target))
+        dag = auto_scheduler.ComputeDAG(tensors)
         key = auto_scheduler.workload_registry.register_workload_tensors(dag.workload_key(), list(dag.tensors))
         task = auto_scheduler.SearchTask(compute_dag=dag, workload_key=key, target=target)
         policy = auto_scheduler.SketchPolicy(task, auto_scheduler.RandomModel(), seed=_SEED, verbose=0)
@@ -53,15 +63,19 @@ def _auto_scheduler(kernel: Kernel, target: Any) -> tuple[int | None, int, str, 
     return (flop if flop > 0 else None), sketches, "", key
 
 
-def _templates(kernel: Kernel, target: Any) -> list[tuple[str, int]]:
-    """AutoTVM's tasks that TVM asks for while it lowers the kernel, and the sizes of their spaces."""
-    found = []
-    for name, values in traced_templates(kernel.function, target):
-        try:
-            size = len(autotvm.task.create(name, args=values, target=target).config_space)
-        except Exception:  # a template that does not take this shape
+def _longest_sum(tensors: list[Any]) -> int:
+    """Terms of the longest sum (or other reduction) of a computation."""
+    found, waiting, seen = 1, [tensor.op for tensor in tensors], set()
+    while waiting:
+        operation = waiting.pop()
+        if operation in seen:
             continue
-        found.append((name, size))
+        seen.add(operation)
+        waiting.extend(tensor.op for tensor in operation.input_tensors)
+        terms = 1
+        for axis in getattr(operation, "reduce_axis", ()):
+            terms *= int(axis.dom.extent)
+        found = max(found, terms)
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+from pathlib import Path
 from typing import Any
 
 import tvm
@@ -23,9 +23,9 @@ def save(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progres
     """Write what is held into ``folder``; its weights are constants of the module."""
     del blobs, progress
     lowered = held.ready()
-    with open(os.path.join(arguments["folder"], MODULE), "w", encoding="utf-8") as file:
+    with (Path(arguments["folder"]) / MODULE).open("w", encoding="utf-8") as file:
         file.write(tvm.ir.save_json(lowered.module))
-    with open(os.path.join(arguments["folder"], FACTS), "w", encoding="utf-8") as file:
+    with (Path(arguments["folder"]) / FACTS).open("w", encoding="utf-8") as file:
         json.dump(lowered.facts, file)
 
 
@@ -34,15 +34,12 @@ def load(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progres
     del blobs, progress
     held.source = held.lowered = None
     try:
-        with open(os.path.join(arguments["folder"], MODULE), encoding="utf-8") as file:
-            module = tvm.ir.load_json(file.read())
-        with open(os.path.join(arguments["folder"], FACTS), encoding="utf-8") as file:
-            facts = json.load(file)
-        if not isinstance(module, tvm.IRModule) or not isinstance(module["main"], relay.Function):
-            raise TypeError("it is no Relay module")
+        module = tvm.ir.load_json((Path(arguments["folder"]) / MODULE).read_text(encoding="utf-8"))
+        main = module["main"]
+        facts: dict[str, Any] = json.loads((Path(arguments["folder"]) / FACTS).read_text(encoding="utf-8"))
     except Exception as error:
         raise Refusal(SESSION, f"The program of the session cannot be read by the old TVM: {last_line(error)}.", _AGAIN) from error
-    if any(name.name_hint != "main" for name in module.get_global_vars()):
+    if not isinstance(main, relay.Function) or any(name.name_hint != "main" for name in module.get_global_vars()):
         raise Refusal(SESSION, "The program of the session has functions beside its main one.", _AGAIN)
     lowered = take_up(module, held.target)
     lowered.facts = facts

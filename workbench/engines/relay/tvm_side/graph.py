@@ -53,6 +53,11 @@ def describe(source: Source, lowered: Lowered) -> dict[str, Any]:
     }
 
 
+def is_reshape(function: Any) -> bool:
+    """True for a function that only looks at its value another way: no kernel runs."""
+    return "relay.reshape_only" in function.attrs.keys() and bool(int(function.attrs["relay.reshape_only"]))
+
+
 def ops_of(function: Any) -> list[str]:
     """Operators of a fused function, in order, without the module of their names."""
     return [str(node.op.name) for node in dataflow(function.body) if isinstance(node, relay.Call)]
@@ -117,7 +122,7 @@ class _Optimised:
                 producers[node] = [item for field in node.fields for item in producers[field]]
                 self._sources[node] = [item for field in node.fields for item in self._sources[field]]
             else:
-                runs = not ("relay.reshape_only" in node.op.attrs and int(node.op.attrs["relay.reshape_only"]))
+                runs = not is_reshape(node.op)
                 row = len(self._flows) if runs else None
                 reads = [item for argument in node.args for item in self._sources[argument]]
                 producers[node] = self._enter(node, producers, row)
@@ -232,4 +237,4 @@ def _attributes(call: Any) -> dict[str, str]:
     """The attributes of a call as short texts."""
     if call.attrs is None or not hasattr(call.attrs, "keys"):
         return {}
-    return {str(name): str(call.attrs[name])[:80] for name in call.attrs if call.attrs[name] is not None and str(call.attrs[name]) != ""}
+    return {str(name): str(call.attrs[name])[:80] for name in call.attrs.keys() if call.attrs[name] is not None and str(call.attrs[name]) != ""}

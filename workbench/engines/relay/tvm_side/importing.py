@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any, Iterable
+from pathlib import Path
+from typing import Any, Callable, Iterable
 
 import tvm
 from tvm import relay
@@ -25,14 +26,12 @@ def import_model(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...],
     del blobs, progress
     held.lowered = None
     held.source = None
-    source = _READERS[arguments["kind"]](arguments)
-    held.source = source
+    held.source = source = _READERS[arguments["kind"]](arguments)
     return {"notes": source.notes}
 
 
 def _relay_text(arguments: dict[str, Any]) -> Source:
-    with open(arguments["path"], encoding="utf-8") as file:
-        text = file.read()
+    text = Path(arguments["path"]).read_text(encoding="utf-8")
     try:
         module = (getattr(relay, "fromtext", None) or tvm.parser.fromtext)(_whole(text))
     except Exception as error:
@@ -41,8 +40,7 @@ def _relay_text(arguments: dict[str, Any]) -> Source:
 
 
 def _ir_json(arguments: dict[str, Any]) -> Source:
-    with open(arguments["path"], encoding="utf-8") as file:
-        text = file.read()
+    text = Path(arguments["path"]).read_text(encoding="utf-8")
     try:
         module = tvm.ir.load_json(text)
     except Exception as error:
@@ -95,7 +93,7 @@ def _workload(arguments: dict[str, Any]) -> Source:
     return _source(module, arguments, {}, plain_operators)
 
 
-_READERS = {"relay": _relay_text, "ir_json": _ir_json, "onnx": _onnx, "workload": _workload}
+_READERS: dict[str, Callable[[dict[str, Any]], Source]] = {"relay": _relay_text, "ir_json": _ir_json, "onnx": _onnx, "workload": _workload}
 
 
 def _whole(text: str) -> str:
@@ -121,9 +119,10 @@ def _source(module: Any, arguments: dict[str, Any], weights: dict[str, Any], nam
     operators = name_them(calls)
     main = _numbered(main, order)
     uses = uses_of(calls)
-    inputs = (
-        [item.name_hint for item in main.params if item.name_hint not in weights] if weights else find_inputs(main.params, uses, arguments["shapes"])
-    )
+    if weights:
+        inputs = [item.name_hint for item in main.params if item.name_hint not in weights]
+    else:
+        inputs = find_inputs(main.params, uses, arguments["shapes"])
     notes = []
     for parameter in main.params:
         name = parameter.name_hint

@@ -1,4 +1,4 @@
-"""The imported model optimised once, and code generated for what came out: so each row is tied to its Relay function and its source by construction."""
+"""The imported model optimised once, and code generated for what came out: so each row is tied to its Relay function by construction."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def take_up(module: Any, target: Any) -> Lowered:
         raise RuntimeError(f"the graph has {len(nodes)} nodes, and the optimised module {len(calls)} calls")
     for (number, node), call in zip(nodes, calls):
         function, attributes = call.op, node["attrs"]
-        own = str(function.attrs["hash"]) if "hash" in function.attrs else ""
+        own = str(function.attrs["hash"]) if "hash" in function.attrs.keys() else ""
         if own and own != attributes.get("hash", own):
             raise RuntimeError(f"node {number} of the graph is not the call that it should be")
         symbol = attributes["func_name"]
@@ -94,11 +94,6 @@ def primitive_calls(body: Any) -> list[Any]:
     return [node for node in dataflow(body) if isinstance(node, relay.Call) and isinstance(node.op, relay.Function)]
 
 
-def is_reshape(function: Any) -> bool:
-    """True for a function that only looks at its value another way: no kernel runs."""
-    return "relay.reshape_only" in function.attrs and bool(int(function.attrs["relay.reshape_only"]))
-
-
 def structural_hash(function: Any) -> str:
     """Hash of a function's structure, in 16 hexadecimal digits."""
     return format(tvm.ir.structural_hash(function) & (2**64 - 1), "016x")
@@ -112,6 +107,7 @@ def _told(steps: list[str], progress: Any) -> list[Any]:
     @tvm.instrument.pass_instrument
     class Telling:
         def run_before_pass(self, module: Any, info: Any) -> None:
+            del module
             name = str(info.name)
             if name not in ("InferType", "sequential"):
                 steps.append(name)

@@ -19,8 +19,8 @@ from .wire import Blob
 _ANNOUNCED = "running kernel "
 _HOOK_RUNS = 101
 
-AfterCall = Callable[[int, int], None]
-"""Told the row and the number of the graph's node of a call that was just made."""
+AfterNode = Callable[[int], None]
+"""Told the number of the graph's node that was just run."""
 
 
 def outputs(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progress: Any) -> tuple[dict[str, Any], list[Any]]:
@@ -35,27 +35,36 @@ def outputs(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], prog
     both, (untuned, tuned) = both_of(held)
     _set_inputs(held, arguments["seed"])
     nodes = json.loads(program.graph)["nodes"]
+    again = {number: name for name, number in zip(program.calls, program.nodes) if name in both.scheduled} if arguments["each_kernel"] else {}
+    read = {(source, place) for number in again for source, place, *_ in nodes[number]["inputs"]}
+    kept: dict[tuple[int, int], Any] = {}
     calls: list[tuple[int, str, int]] = []
     pairs: list[Any] = []
 
-    def call_again(row: int, number: int) -> None:
-        name = program.calls[row]
-        if name not in both.scheduled:
+    def call_again(number: int) -> None:
+        """Call a kernel with its schedule on what the untuned one has just been called on; TVM gives the outputs of the last node alone."""
+        node = nodes[number]
+        for place in range(int(node.get("attrs", {}).get("num_outputs", 1))):
+            if (number, place) in read:
+                tensor = _tensor(untuned, number, place)
+                kept[number, place] = tensor if node["op"] == "null" else tvm.nd.array(tensor.numpy(), both.device)
+        if number not in again:
             return
-        expected = [_tensor(untuned, number, place) for place in range(int(nodes[number]["attrs"].get("num_outputs", 1)))]
-        given = [_tensor(untuned, source, place) for source, place, *_ in nodes[number]["inputs"]]
+        name = again[number]
+        expected = [_tensor(untuned, number, place) for place in range(int(node["attrs"].get("num_outputs", 1)))]
+        given = [kept[source, place] for source, place, *_ in node["inputs"]]
         found = [tvm.nd.array(_poisoned(array.numpy()), both.device) for array in expected]
         _announce(name)
-        tuned.library[both.scheduled[name]](*given, *found)
+        tuned.library.get_function(both.scheduled[name], query_imports=True)(*given, *found)
         both.device.sync()
-        calls.append((row, name, len(expected)))
+        calls.append((program.nodes.index(number), name, len(expected)))
         pairs.extend(array.numpy() for pair in zip(found, expected) for array in pair)
 
     progress("run the untuned model", 0.0)
-    _run_calls(program, untuned, after_call=call_again if arguments["each_kernel"] else None)
+    _run_nodes(program, untuned, after_node=call_again)
     expected = _results(untuned)
     progress("run the model with schedules", 0.5)
-    _run_calls(program, tuned, is_announced=True)
+    _run_nodes(program, tuned, announces=True)
     results = [array for pair in zip(_results(tuned), expected) for array in pair]
     return {"outputs": len(expected), "calls": calls}, [*results, *pairs]
 
@@ -66,7 +75,7 @@ def tuned_outputs(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...]
     program = held.ready()
     tuned = both_of(held)[1][1]
     _set_inputs(held, arguments["seed"])
-    _run_calls(program, tuned, is_announced=True)
+    _run_nodes(program, tuned, announces=True)
     given = random_inputs(program, arguments["seed"])
     return len(given), [*given, *_results(tuned)]
 
@@ -104,16 +113,15 @@ def _set_inputs(held: Held, seed: int) -> None:
     both.seed = seed
 
 
-def _run_calls(program: Lowered, model: Model, *, after_call: AfterCall | None = None, is_announced: bool = False) -> None:
-    """Run a model call by call; `is_announced` says on standard error which kernel runs next, so that a crash leaves its name behind."""
-    rows = {number: row for row, number in enumerate(program.nodes)}
+def _run_nodes(program: Lowered, model: Model, *, after_node: AfterNode | None = None, announces: bool = False) -> None:
+    """Run a model node by node; `announces` says on standard error which kernel runs next, so that a crash leaves its name behind."""
+    names = dict(zip(program.nodes, program.calls))
     for number in range(len(json.loads(program.graph)["nodes"])):
-        row = rows.get(number)
-        if is_announced and row is not None:
-            _announce(program.calls[row])
+        if announces and number in names:
+            _announce(names[number])
         _execute(model, number)
-        if after_call is not None and row is not None:
-            after_call(row, number)
+        if after_node is not None:
+            after_node(number)
 
 
 def _execute(model: Model, number: int) -> None:

@@ -6,6 +6,9 @@ from typing import Any, Sequence
 
 from .held import Operator
 
+_OUTPUT_MARK = "@@"
+"""Some builds of TVM write an output's name and this in front of the node's."""
+
 
 def plain_operators(calls: Sequence[Any]) -> list[Operator]:
     """One operator a call, numbered as Relay's printer does."""
@@ -40,7 +43,7 @@ def onnx_operators(calls: Sequence[Any], nodes: Sequence[tuple[str, str]]) -> li
         else:
             name = f"%{number}"
             operators[name] = Operator(op_name(calls[number]), name, "", [number])
-    return sorted(operators.values(), key=lambda operator: max(operator.calls, default=-1))
+    return list(operators.values())
 
 
 def op_name(call: Any) -> str:
@@ -50,7 +53,7 @@ def op_name(call: Any) -> str:
 
 def _owner(call: Any, names: Any) -> str | None:
     """The node that the span of a call names, alone or in front of a part of it."""
-    name = str(call.span.source_name.name) if call.span is not None else ""
+    name = str(call.span.source_name.name).rpartition(_OUTPUT_MARK)[2] if call.span is not None else ""
     while name and name not in names:
         name = name.rpartition(".")[0]
     return name or None

@@ -1,4 +1,4 @@
-"""Times of the lowered model: each call alone by TVM's debug executor, whole runs by the graph executor; outputs of single calls; runs on given inputs."""
+"""Times of the lowered model: each call alone by TVM's debug executor, whole runs by the graph executor; and outputs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,7 @@ def _built(held: Held, progress: Any) -> Built:
     progress("compile", 0.0)
     library = build(lowered, held.target)
     device = device_of(held.target)
-    debug = debug_executor.create(lowered.graph, library, device, dump_root=os.path.join(tempfile.gettempdir(), f"tvmdbg_{os.getpid()}"))
+    debug = debug_executor.create(lowered.graph, library, device, dump_root=str(Path(tempfile.gettempdir()) / f"tvmdbg_{os.getpid()}"))
     plain = graph_executor.create(lowered.graph, library, device)
     made = Built(library, device, debug, plain)
     for executor in (debug, plain):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import tvm
@@ -18,17 +19,7 @@ _NEEDED = (
     ("haswell", {"avx2", "fma", "bmi1", "bmi2"}),
     ("nehalem", {"sse4_2", "popcnt"}),
 )
-_DETAILS = (
-    "mcpu",
-    "mattr",
-    "mtriple",
-    "num-cores",
-    "arch",
-    "max_threads_per_block",
-    "max_shared_memory_per_block",
-    "max_num_threads",
-    "thread_warp_size",
-)
+_DETAILS = ("mcpu", "mattr", "mtriple", "num-cores", "arch", "max_threads_per_block", "max_shared_memory_per_block", "thread_warp_size")
 _REMEDY = 'Give it as JSON, e.g. {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "haswell"}.'
 
 
@@ -43,6 +34,20 @@ def take(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progres
     return {"target": str(held.target), "config": json.dumps(config, sort_keys=True), "remarks": remarks}
 
 
+def understand(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progress: Any) -> dict[str, Any]:
+    """What the target ``config`` is in this TVM: its own target dict, and what had to be changed; nothing is held."""
+    described = take(Held(), arguments, blobs, progress)
+    del held
+    return {**described, "config": json.loads(described["config"])}
+
+
+def missing(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progress: Any) -> str:
+    """Why the target that is held cannot run here: the device of an ``index`` is not there; empty if it is."""
+    del blobs, progress
+    kind = held.target.kind.name
+    return "" if kind == "llvm" or tvm.device(kind, arguments["index"]).exist else f"no {kind.upper()} device here"
+
+
 def translate(config: dict[str, Any], machine: str) -> tuple[dict[str, Any], list[str]]:
     """This TVM's target dict, and what had to be changed."""
     remarks: list[str] = []
@@ -53,7 +58,6 @@ def translate(config: dict[str, Any], machine: str) -> tuple[dict[str, Any], lis
     if kind == "llvm":
         return _with_known_cpu(chosen, machine, remarks), remarks
     if kind == "cuda":
-        chosen.pop("max_num_threads", None)
         host = _with_known_cpu(dict(config.get("host") or {"kind": "llvm"}), machine, remarks)
         chosen["host"] = {name: value for name, value in host.items() if name in ("kind", "mcpu", "mattr", "mtriple")}
     return chosen, remarks
@@ -65,7 +69,7 @@ def _with_known_cpu(config: dict[str, Any], machine: str, remarks: list[str]) ->
     name = config.get("mcpu")
     if name is None or _knows(name, config["mtriple"]):
         return config
-    nearest = dict(_LEVELS).get(name) or _nearest(config["mtriple"].partition("-")[0] == machine)
+    nearest = dict(_LEVELS).get(name) or (_nearest() if config["mtriple"].partition("-")[0] == machine else "")
     remarks.append(f"the old LLVM does not know {name}: {nearest or 'a generic CPU'} was taken")
     config.pop("mattr", None)  # what that processor has by its name and this machine lacks
     if nearest:
@@ -91,12 +95,9 @@ def _llvm() -> int:
     return int(version()) if version is not None else 0
 
 
-def _nearest(here: bool) -> str:
+def _nearest() -> str:
     """The best processor that every LLVM knows and that has nothing which this machine lacks; empty if there is none."""
-    if not here:
-        return ""
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        match = re.search(r"^flags\s*:(.*)$", file.read(), re.MULTILINE)
+    match = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
     flags = set(match.group(1).split()) if match else set()
     return next((name for name, needed in _NEEDED if needed <= flags), "")
 
@@ -107,4 +108,4 @@ def last_line(error: BaseException) -> str:
     return (lines[-1] if lines else type(error).__name__)[:300].rstrip(".")
 
 
-CALLS = {"take": take}
+CALLS = {"take": take, "understand": understand, "missing": missing}

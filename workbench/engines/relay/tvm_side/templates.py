@@ -67,15 +67,14 @@ def begin(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progre
     kernel = find_kernel(held, arguments["kernel"])
     search = Templates([], arguments["seed"])
     seed_round(search.seed, 0)
-    for name, values in traced_templates(kernel.function, held.target):
-        task = autotvm.task.create(name, args=values, target=held.target)
-        _keep_layout(task.config_space, name, values)
+    for task in tasks_of(kernel.function, held.target):
         search.tunings.append(Tuning(task, _tuner(arguments["tuner"], task)))
     if not search.tunings:
         raise Refusal(MODEL, f"AutoTVM has no template for the kernel {kernel.name}.", "Use the space auto-scheduler.")
     held.tasks[arguments["search"]] = search
-    workloads = [json.loads(_line(tuning, tuning.task.config_space.get(_first(tuning))))["input"] for tuning in search.tunings]
-    return {"space_size": sum(len(tuning.task.config_space) for tuning in search.tunings), "workload": json.dumps(workloads), "note": ""}
+    spaces = [tuning.task.config_space for tuning in search.tunings]
+    workloads = [[tuning.task.name, tuning.task.args] for tuning in search.tunings]
+    return {"space_size": sum(map(len, spaces)), "workload": json.dumps(workloads), "note": ""}
 
 
 def propose(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progress: Any) -> list[str]:
@@ -115,6 +114,19 @@ def learn(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progre
                 results.append(_result(outcome["seconds"]))
         if inputs:
             tuning.tuner.update(inputs, results)
+
+
+def tasks_of(function: Any, target: Any) -> list[Any]:
+    """AutoTVM's tasks of a fused function, with the configurations for the layout that it has."""
+    tasks = []
+    for name, values in traced_templates(function, target):
+        try:
+            task = autotvm.task.create(name, args=values, target=target)
+        except Exception:  # noqa: S112 - a template that does not take this shape is none of the kernel's
+            continue
+        _keep_layout(task.config_space, name, values)
+        tasks.append(task)
+    return tasks
 
 
 class Chosen(autotvm.task.DispatchContext):  # type: ignore[misc] # TVM has no types
@@ -199,11 +211,6 @@ def _keep_layout(space: Any, name: str, values: Sequence[Any]) -> None:
         fitting = [entity for entity in choices.entities if entity.size[-1] == shape[-1]]
         if fitting:
             choices.entities = fitting
-
-
-def _first(tuning: Tuning) -> int:
-    space = tuning.task.config_space
-    return 0 if not hasattr(space, "is_index_valid") or space.is_index_valid(0) else space.get_next_index(0)
 
 
 def _config(tuning: Tuning, line: str) -> Any:

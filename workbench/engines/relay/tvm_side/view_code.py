@@ -6,7 +6,7 @@ from typing import Any
 
 import tvm
 
-from .failing import ENVIRONMENT, INPUT, Refusal
+from .failing import INPUT, Refusal
 from .replaying import Scheduled
 
 _LOOK_ELSEWHERE = "Look at another trial; -v shows TVM's own text."
@@ -45,8 +45,6 @@ def device_source(scheduled: Scheduled, target: Any) -> str:
         Refusal: This TVM cannot make it.
     """
     kind = str(target.kind.name)
-    if kind == "cuda" and tvm.get_global_func("target.build.cuda", allow_missing=True) is None:
-        raise Refusal(ENVIRONMENT, "This old TVM was built without CUDA, and so without its code generator.", "Use one that was built with USE_CUDA.")
     with _Uncompiled():
         library = _built(scheduled, target)
     found = [module for module in library.imported_modules if module.type_key == kind]

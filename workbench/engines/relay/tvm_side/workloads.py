@@ -40,7 +40,7 @@ def _softmax(rows: int, columns: int) -> Any:
     return relay.Function([data], relay.nn.softmax(data, axis=-1))
 
 
-BUNDLED = {
+BUNDLED: dict[str, Callable[..., Any]] = {
     "conv2d_relu": _conv2d_relu,
     "depthwise_conv2d": _depthwise_conv2d,
     "matmul": _matmul,
@@ -98,8 +98,8 @@ def _register(name: str, names: Sequence[str], output: Any, compute: Callable[..
     operator.set_num_inputs(len(names))
     for item in names:
         operator.add_argument(item, "Tensor", "an input")
-    operator.add_type_rel(name, lambda arguments, attributes: result)
+    operator.add_type_rel(name, lambda *_: result)
     operator.set_support_level(10)
     relay.op.op.register_pattern(name, relay.op.OpPattern.OPAQUE)
     relay.op.op.register_compute(name, compute)
-    relay.op.op.register_schedule(name, lambda attributes, outputs, target: te.create_schedule([item.op for item in outputs]))
+    relay.op.op.register_schedule(name, lambda *told: te.create_schedule([item.op for item in told[1]]))

@@ -1,0 +1,51 @@
+"""The lowered model's files, written by the old TVM: moved into place whole, and looked at before it reads them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import SessionError
+from workbench.escaping import plain
+from workbench.regular_files import read_text
+
+MODULE, FACTS = "module.json", "kernels.json"
+
+
+def put(written: Path, directory: Path) -> None:
+    """Copy a written model to a directory, which appears whole or not at all; what was there stays until then.
+
+    Raises:
+        OSError: The disk is full, or refuses to be written.
+    """
+    partial = directory.with_name(f"{directory.name}.partial-{os.getpid()}")
+    replaced = directory.with_name(f"{directory.name}.replaced-{os.getpid()}")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        shutil.copytree(written, partial)
+        if directory.exists():
+            directory.rename(replaced)
+        partial.rename(directory)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(replaced, ignore_errors=True)
+
+
+def facts_in(directory: Path) -> Mapping[str, Any]:
+    """What was told of the model; both files are opened here first, since the old TVM would wait for a pipe.
+
+    Raises:
+        SessionError: A file is missing or damaged.
+    """
+    try:
+        json.loads(read_text(directory / MODULE))
+        facts = json.loads(read_text(directory / FACTS))
+        return dict(facts)
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise SessionError(
+            f"The program in {plain(str(directory), 120)} is missing or damaged: {plain(str(error), 200)}.", "Profile the model again."
+        ) from error

@@ -1,0 +1,65 @@
+"""Finds the user's old Python, which the relay engine runs TVM in: given as a program or as a Jupyter kernelspec, or by an environment variable.
+
+It never comes from a session directory: strangers write those.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+from pathlib import Path
+
+from workbench.errors import EnvironmentFault, InputError
+from workbench.escaping import plain
+
+VARIABLE = "WORKBENCH_RELAY_PYTHON"
+"""Environment variable that names it where nothing is given."""
+
+HOW_TO = f"Name one with --python PATH|KERNELSPEC (python= in Python), or in {VARIABLE}; environment-relay.yml or `make venv-relay` makes one."
+
+
+def find_old_python(given: str = "") -> str:
+    """The program's path; empty if none is given or named.
+
+    Args:
+        given: A path, a name on PATH, or the name of a Jupyter kernelspec; empty takes the environment variable's.
+
+    Raises:
+        InputError: What is given is no program and no kernelspec.
+    """
+    text = given.strip() or os.environ.get(VARIABLE, "").strip()
+    if not text:
+        return ""
+    path = Path(text).expanduser()
+    if os.sep in text or path.is_file():
+        if not path.is_file() or not os.access(path, os.X_OK):
+            raise InputError(f"{plain(text, 200)} is no program.", "Give the Python itself, for example /opt/tvm/bin/python.")
+        return str(path.absolute())  # a virtual environment's Python is a link, and is told by its place
+    program = _of_kernelspec(text) or shutil.which(text)
+    if program is None:
+        raise InputError(f"There is no program and no Jupyter kernelspec {plain(text)}.", "See: jupyter kernelspec list. Or give a path.")
+    return str(Path(program).absolute())
+
+
+def need_old_python(python: str) -> None:
+    """Refuse to go on without one.
+
+    Raises:
+        EnvironmentFault: There is none.
+    """
+    if not python:
+        raise EnvironmentFault("This session is one of the relay engine, which needs a Python with an old TVM.", HOW_TO)
+
+
+def _of_kernelspec(name: str) -> str | None:
+    """The program that a kernelspec starts; None if there is no such kernelspec, or nothing here knows of any."""
+    try:
+        kernelspec = importlib.import_module("jupyter_client.kernelspec")
+    except ImportError:
+        return None
+    try:
+        argv = kernelspec.KernelSpecManager().get_kernel_spec(name).argv
+    except kernelspec.NoSuchKernel:
+        return None
+    return shutil.which(argv[0]) if argv else None
