@@ -15,7 +15,6 @@ _SMALL = {"WORKBENCH_NOTEBOOK_TRIALS": "12", "WORKBENCH_NOTEBOOK_IMAGE": "32"}
 """Budgets that a notebook takes from the environment."""
 
 
-
 def cells_of(notebook: Path, kind: str) -> list[dict[str, Any]]:
     return [cell for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == kind]
 
