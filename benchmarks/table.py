@@ -66,9 +66,9 @@ trials, without divided by with: above 1 the records helped.
 
 _ANSOR = """
 ## A log of the original auto-scheduler
-The records of a log of TVM 0.8 to 0.18 as TensorIR schedules of the same TE workload: how many translate, compute what the untuned kernel computes, and
-how fast they are beside what the log claims, which was measured on another machine perhaps; the rank correlation says whether the log's order holds here.
-Below, a search of the same kernel for as many trials as the log has records, without the log and with it (`--transfer`).
+The records of a log of TVM 0.8 to 0.18 as TensorIR schedules of the same TE workload: how many translate, compute what the untuned kernel
+computes, and how fast they are beside what the log claims, which was measured on another machine perhaps; the rank correlation says whether the
+log's order holds here. Below, a search of the same kernel for as many trials as the log has records, without the log and with it (`--transfer`).
 """
 
 _UI_TABLE = """
