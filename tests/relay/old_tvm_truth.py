@@ -50,6 +50,7 @@ def branches() -> Any:
 NETWORKS = {
     "mlp": lambda: testing.mlp.get_workload(batch_size=1),
     "resnet18": lambda: testing.resnet.get_workload(num_layers=18, batch_size=1),
+    "resnet18_small": lambda: testing.resnet.get_workload(num_layers=18, batch_size=1, image_shape=(3, 32, 32)),
     "resnet50": lambda: testing.resnet.get_workload(num_layers=50, batch_size=1, image_shape=(3, 112, 112)),
     "resnet50_nhwc": lambda: testing.resnet.get_workload(num_layers=50, batch_size=1, image_shape=(112, 112, 3), layout="NHWC"),
     "mobilenet": lambda: testing.mobilenet.get_workload(batch_size=1),

@@ -196,6 +196,13 @@ def test_a_sample_is_imported_whole(model: str, rows: int, tmp_path: Path) -> No
     assert min(match.confidence for match in imported.matches.values()) >= 0.9
 
 
+def test_the_readable_lines_of_a_log_are_kept_among_the_records_for_searches_to_start_from(folder: Path, tmp_path: Path) -> None:
+    session, _ = import_artifacts(folder, session=tmp_path / "s")
+    session.close()
+    lines = (tmp_path / "s" / "records" / "auto_scheduler.json").read_text(encoding="utf-8").splitlines()
+    assert lines == [log_line(2e-6), log_line(1e10, error=1), log_line(1e-6)]
+
+
 # databases of older MetaSchedule
 
 DATABASE = Path(__file__).parents[1] / "samples" / "metaschedule_0_16"
