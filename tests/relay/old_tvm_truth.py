@@ -22,11 +22,6 @@ from tvm.relay import testing
 TARGET = "llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v3"
 
 
-def lstm() -> Any:
-    """A small recurrent network."""
-    return testing.lstm.get_workload(iterations=3, num_hidden=64)
-
-
 def branches() -> Any:
     """Towers of equal convolutions that meet in sums and a concatenation: shapes alone tell nothing."""
     data = relay.var("data", shape=(1, 16, 28, 28))
@@ -60,7 +55,6 @@ NETWORKS = {
     "inception_v3": lambda: testing.inception_v3.get_workload(batch_size=1),
     "dcgan": lambda: testing.dcgan.get_workload(batch_size=1),
     "dqn": lambda: testing.dqn.get_workload(batch_size=1),
-    "lstm": lstm,
     "branches": branches,
 }
 VARIANTS = {
