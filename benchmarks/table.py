@@ -64,6 +64,13 @@ The same search with and without the records of other kernels on the same target
 trials, without divided by with: above 1 the records helped.
 """
 
+_ANSOR = """
+## A log of the original auto-scheduler
+The records of a log of TVM 0.8 to 0.18 as TensorIR schedules of the same TE workload: how many translate, compute what the untuned kernel
+computes, and how fast they are beside what the log claims, which was measured on another machine perhaps; the rank correlation says whether the
+log's order holds here. Below, a search of the same kernel for as many trials as the log has records, without the log and with it (`--transfer`).
+"""
+
 _UI_TABLE = """
 ## The table in the notebook
 What a user waits for in JupyterLab with Chromium, without a screen or a GPU: from the command until the browser has drawn the answer, in fresh pages
@@ -217,6 +224,29 @@ def _transfer(values: dict[str, Any]) -> Iterable[str]:
     return _TRANSFER, _table(header, rows), f"\nGeometric means: {means} trials.\n", _origin(values)
 
 
+def _ansor(values: dict[str, Any]) -> Iterable[str]:
+    found = values["figures"]
+    claim = found["time_to_claim"]
+    rows = [
+        ("records of the log that were right", f"{found['records']}"),
+        ("translated", f"{found['translated']}"),
+        ("of these compute what the untuned kernel computes", f"{found['right']}"),
+        ("fastest in the log (us)", f"{found['best_claimed_us']:,.1f}"),
+        ("fastest here (us)", f"{found['best_us']:,.1f}"),
+        ("time here / in the log: geometric mean [min, max]", f"{claim['geometric_mean']:.2f} [{claim['min']:.2f}, {claim['max']:.2f}]"),
+        ("rank correlation of the times", f"{found['rank_correlation']:.2f}"),
+        ("untuned kernel (us)", f"{found['untuned_us']:,.1f}"),
+    ]
+    searches = [
+        (side, *(f"{best_us:,.1f}" for best_us in run["after"].values()), f"{run['best_us']:,.1f}")
+        for side, run in found["search"].items()
+        if isinstance(run, dict)
+    ]
+    header = ("search", *(f"best after {count} (us)" for count in found["search"]["with"]["after"]), "last measurement (us)")
+    reasons = "".join(f"\nNot translated: {count} x {reason}.\n" for reason, count in found["untranslatable"].items())
+    return _ANSOR, _table(("what", "value"), rows), reasons, _table(header, searches), _origin(values)
+
+
 def _ui_table(values: dict[str, Any]) -> Iterable[str]:
     rows = [
         (line["what"], _spread(line["ms"], digits=0), "" if line["promised_ms"] is None else f"< {line['promised_ms']:,.0f}")
@@ -306,6 +336,7 @@ _SEARCH: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "selective": _selective,
     "many_trials": _many_trials,
     "transfer": _transfer,
+    "ansor": _ansor,
     "ui_front": _ui_front,
     "ui_table": _ui_table,
     "ui_graph": _ui_graph,

@@ -11,6 +11,8 @@ import pytest
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 _LAST_CELL = "import sys\nprint('tvm' in sys.modules)"
 _MOST_CODE_LINES = 30
+_SMALL = {"WORKBENCH_NOTEBOOK_TRIALS": "12", "WORKBENCH_NOTEBOOK_IMAGE": "32"}
+"""Budgets that a notebook takes from the environment."""
 
 
 def cells_of(notebook: Path, kind: str) -> list[dict[str, Any]]:
@@ -34,6 +36,8 @@ def test_a_notebook_runs_in_a_kernel_that_never_loads_tvm(notebook: Path, tmp_pa
     nbformat = pytest.importorskip("nbformat")
     pytest.importorskip("anywidget")
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
+    for name, value in _SMALL.items():
+        monkeypatch.setenv(name, value)
     document = nbformat.read(notebook, as_version=4)
     document.cells.append(nbformat.v4.new_code_cell(_LAST_CELL))
     client = nbclient.NotebookClient(document, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}})

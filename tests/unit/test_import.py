@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -193,3 +194,34 @@ def test_a_sample_is_imported_whole(model: str, rows: int, tmp_path: Path) -> No
     assert (len(imported.profile.rows), imported.bad) == (rows, ())
     assert all(row.origins for row in imported.profile.rows)
     assert min(match.confidence for match in imported.matches.values()) >= 0.9
+
+
+def test_the_readable_lines_of_a_log_are_kept_among_the_records_for_searches_to_start_from(folder: Path, tmp_path: Path) -> None:
+    session, _ = import_artifacts(folder, session=tmp_path / "s")
+    session.close()
+    lines = (tmp_path / "s" / "records" / "auto_scheduler.json").read_text(encoding="utf-8").splitlines()
+    assert lines == [log_line(2e-6), log_line(1e10, error=1), log_line(1e-6)]
+
+
+# databases of older MetaSchedule
+
+DATABASE = Path(__file__).parents[1] / "samples" / "metaschedule_0_16"
+
+
+def test_a_database_of_an_older_version_is_read_with_its_failures_and_its_damage(tmp_path: Path) -> None:
+    folder = tmp_path / "database"
+    shutil.copytree(DATABASE, folder)
+    with (folder / "database_tuning_record.json").open("a", encoding="utf-8") as file:
+        file.write('[0, [[["GetBlock"\n')
+    session, imported = import_artifacts(folder, session=tmp_path / "s")
+    with session:
+        (progress,) = imported.progress
+        assert progress.name == "workload 0: matmul (64, 64) (64, 64) (64, 64)"
+        assert (progress.trials, dict(progress.errors)) == (6, {"run_error": 1})
+        assert progress.best_us == pytest.approx(min(trial.time_us for trial in imported.trials if trial.time_us is not None))
+        assert all(any(word.startswith("tile ") for word in trial.decisions) for trial in imported.trials)
+        (failed,) = (trial for trial in imported.trials if trial.status != OK)
+        assert failed.error == "the measurement failed; a database keeps no reason"
+        ((file_name, bad),) = imported.bad
+        assert (file_name, bad.line) == ("database/database_tuning_record.json", 7)
+        assert imported.profile.rows == ()

@@ -322,7 +322,7 @@ def test_without_a_transfer_there_are_no_sources(job: Job) -> None:
 
 
 def test_a_source_without_a_database_is_refused_before_anything_is_searched(job: Job, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="There is no .*nowhere"):
+    with pytest.raises(InputError, match=r"There is no .*nowhere"):
         job.run(job.request(transfer=(str(tmp_path / "nowhere"),)))
     assert job.engine.scratch == []
 

@@ -37,7 +37,7 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="FILE",
         help="files and folders of one model: Relay text, debug tables and dumps, graph JSON, profiler reports, task lists, "
-        "auto_scheduler and AutoTVM logs; or an archive of `workbench export`",
+        "auto_scheduler and AutoTVM logs, MetaSchedule databases; or an archive of `workbench export`",
     )
     parser.add_argument("--name", metavar="NAME", help="what to call the model (default: the name of the first file)")
     parser.add_argument("--all", action="store_true", dest="all_rows", help="print every row, not only the hottest")

@@ -1,4 +1,4 @@
-"""Trials of imported tuning logs, and which of the program's tasks they belong to."""
+"""Trials of imported tuning logs and databases, and which of the program's tasks they belong to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from workbench.escaping import file_stem
-from workbench.importing.artifacts import AUTO_SCHEDULER_LOG, AUTO_SCHEDULER_TASKS, AUTOTVM_LOG, Artifact
+from workbench.importing.artifacts import AUTO_SCHEDULER_LOG, AUTO_SCHEDULER_TASKS, AUTOTVM_LOG, METASCHEDULE, Artifact
 from workbench.legacy.auto_scheduler.log import parse_auto_scheduler_log
 from workbench.legacy.auto_scheduler.task_list import AutoSchedulerTask, parse_auto_scheduler_tasks
 from workbench.legacy.autotvm_log import parse_autotvm_log
@@ -19,8 +19,9 @@ from workbench.matching.layouts import likeness
 from workbench.matching.names import MOVES, parse_function
 from workbench.matching.shapes import Shape
 from workbench.matching.structure import Structure
-from workbench.records.trial import OK, Trial
+from workbench.records.trial import OK, RUN_ERROR, Trial
 from workbench.records.tuning import FINISHED, TaskProgress
+from workbench.tuning_database import TuningRecord, decisions, read_database
 
 CONDITIONS = "imported"
 """Conditions of trials that somebody else measured, on another machine perhaps: no time of ours compares with theirs."""
@@ -66,12 +67,47 @@ def read_logs(artifacts: Sequence[Artifact], program: Sequence[Structure]) -> tu
                 key = f"{entry.task} {entry.arguments}"
                 arguments[key] = (entry.task, _tensors(entry.arguments))
                 entries.setdefault((key, entry.target), []).append((entry.result, entry.decisions))
-    tasks_found = []
+    tasks_found, damaged = _databases(artifacts)
+    bad += damaged
     for (key, target), results in entries.items():
         described_task = described.get(json.dumps(json.loads(key))) if key.startswith("[") else None
         structure = _structure_of(key, described_task, arguments.get(key), program)
         tasks_found.append(LogTask(key, target, _trials(key, results), structure))
     return tuple(tasks_found), tuple(bad)
+
+
+def _databases(artifacts: Sequence[Artifact]) -> tuple[list[LogTask], list[tuple[str, BadLine]]]:
+    """The workloads of MetaSchedule's databases of any version; they belong to no function of a Relay program."""
+    found: list[LogTask] = []
+    bad: list[tuple[str, BadLine]] = []
+    for artifact in artifacts:
+        if artifact.kind != METASCHEDULE:
+            continue
+        database = read_database(artifact.path)
+        bad += [(f"{artifact.path.name}/{line.file}", BadLine(line.line, line.reason)) for line in database.bad_lines]
+        groups: dict[tuple[str, str], list[TuningRecord]] = {}
+        for record in database.records:
+            groups.setdefault((record.workload.module, record.target_json), []).append(record)
+        for place, records in enumerate(groups.values()):
+            key = _workload_name(records[0], place)
+            results = [(_database_result(record), decisions(record.trace)) for record in records]
+            found.append(LogTask(key, records[0].target_json, _trials(key, results), None))
+    return found, bad
+
+
+def _workload_name(record: TuningRecord, place: int) -> str:
+    """What a database's kernel computes, from its trace and arguments: the kernel itself is in the form of one version of TVM."""
+    blocks = [attributes[0] for kind, _, attributes, _ in record.trace[0] if kind == "GetSBlock" and attributes and isinstance(attributes[0], str)]
+    names = [name for name in dict.fromkeys(blocks) if name != "root"]
+    shapes = [f"({', '.join(map(str, shape))})" for _, _, shape in record.args_info or ()]
+    return f"workload {place}: {' '.join([*names[:4], *shapes])}"
+
+
+def _database_result(record: TuningRecord) -> OldResult:
+    """A record's times; a database tells of a failure nothing but a time of 1e10 s."""
+    if record.time_us is None or record.run_secs is None:
+        return OldResult(RUN_ERROR, "the measurement failed; a database keeps no reason", (), 0.0, 0.0)
+    return OldResult(OK, "", record.run_secs, 0.0, 0.0)
 
 
 def task_identifier(key: str, target: str) -> str:
@@ -113,14 +149,14 @@ def _trials(key: str, results: Sequence[tuple[OldResult, tuple[str, ...]]]) -> t
     """Trials of one workload, numbered from 1: none of them is a baseline."""
     trials = []
     best_us: float | None = None
-    for number, (result, decisions) in enumerate(results, start=1):
+    for number, (result, chosen) in enumerate(results, start=1):
         times_us = tuple(1e6 * seconds for seconds in result.times_s)
         trial = Trial(
             task=key,
             number=number,
             status=result.status,
             error=result.error,
-            fingerprint=hashlib.sha256("\0".join(decisions).encode("utf-8", "backslashreplace")).hexdigest()[:16],
+            fingerprint=hashlib.sha256("\0".join(chosen).encode("utf-8", "backslashreplace")).hexdigest()[:16],
             origin="search",
             conditions=CONDITIONS,
             times_us=times_us,
@@ -131,7 +167,7 @@ def _trials(key: str, results: Sequence[tuple[OldResult, tuple[str, ...]]]) -> t
             check=None,
             best_us=None,
             measured_at=result.measured_at,
-            decisions=decisions,
+            decisions=chosen,
         )
         if trial.time_us is not None:
             best_us = trial.time_us if best_us is None else min(best_us, trial.time_us)

@@ -6,7 +6,7 @@ import difflib
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -28,6 +28,11 @@ _LEAST_LIKENESS = 0.5
 
 _OTHER_KIND = 0.7
 """How alike a depthwise convolution and one of all channels are."""
+
+_COMPILERS_OWN = ("a change of layout that the compiler put in",)
+_OTHER_PROGRAM = "most rows of the table fit nothing in the program: it may be of another one"
+_LEAST_FITTING = 0.5
+"""Of the rows of a program's own table more than three quarters fit, of another network's less than a fifth."""
 
 _SURE, _ORDERED, _ORDER_ALONE, _COST_ALONE, _ALIKE = 0.99, 0.9, 0.75, 0.6, 0.5
 
@@ -109,7 +114,20 @@ def match_rows(rows: Sequence[NodeRow], program: Sequence[Structure]) -> dict[st
         match = _judged(place, chosen.get(place), function, program, tables=(alike, shapes, costs, order, work))
         for number, row in enumerate(function.rows):
             matches[row.node] = Match(match.structure, number, match.confidence, match.evidence, match.alternatives)
-    return matches
+    return _doubted(matches)
+
+
+def _doubted(matches: dict[str, Match]) -> dict[str, Match]:
+    """The matches, less sure where most rows fit nothing: then the table is of another program, and what fits does so by chance."""
+    own = [match for match in matches.values() if match.evidence != _COMPILERS_OWN]
+    if sum(match.confidence >= _ORDER_ALONE for match in own) >= _LEAST_FITTING * len(own):
+        return matches
+    return {
+        node: match
+        if match.structure is None
+        else replace(match, confidence=min(match.confidence, _ALIKE), evidence=(*match.evidence, _OTHER_PROGRAM))
+        for node, match in matches.items()
+    }
 
 
 def _functions(rows: Sequence[NodeRow]) -> list[_Function]:
@@ -191,8 +209,7 @@ def _judged(place: int, target: int | None, function: _Function, program: Sequen
     alike, shapes, costs, order, work = tables
     if target is None or alike[place, target] < _LEAST_LIKENESS or shapes[place, target] == 0.0:
         moves = set(function.name.operators) <= MOVES
-        why = "a change of layout that the compiler put in" if moves else "no function of the program is like it"
-        return Match(None, 0, 0.9 if moves else 0.0, (why,))
+        return Match(None, 0, 0.9, _COMPILERS_OWN) if moves else Match(None, 0, 0.0, ("no function of the program is like it",))
     evidence = [
         "the same operators" if alike[place, target] == 1.0 else f"similar operators ({alike[place, target]:.0%})",
         _shape_words(function.shape, program[target].shape, float(shapes[place, target])),

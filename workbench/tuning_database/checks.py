@@ -18,6 +18,9 @@ _LENGTH_BYTES = 8
 _INSTRUCTION = re.compile(r"[A-Za-z_]\w{0,99}")
 _DTYPE = re.compile(r"(?:bool|handle|void|u?int\d{1,3}|b?float\d{1,3}(?:_\w{1,20})?)(?:x\d{1,5})?")
 
+_RENAMED = {"GetBlock": "GetSBlock"}
+"""Instructions that TVM up to 0.24 called otherwise; all else in its traces reads the same."""
+
 Slot = Workload | str
 """A line of the workload file: the workload, or what is wrong with the line."""
 
@@ -53,7 +56,7 @@ def check_record(value: Any, slots: Sequence[Slot], line: int) -> TuningRecord:
     _check_args_info(args_info)
     return TuningRecord(
         workload=workload,
-        trace_json=canonical(without_truth_values(trace)),
+        trace_json=canonical(_with_present_names(without_truth_values(trace))),
         run_secs=seconds,
         target_json=sys.intern(canonical(target, sort_keys=True)),
         args_info_json=sys.intern(canonical(args_info)),
@@ -105,6 +108,12 @@ def _check_trace(trace: Any) -> None:
         if not 0 <= item[0] < len(instructions):
             raise FormatError(f"its trace has a decision for instruction {item[0]}, and {len(instructions)} instructions, counted from 0")
         _check_decision(instructions[item[0]], item[1])
+
+
+def _with_present_names(trace: Any) -> Any:
+    """A trace of any version as today's TVM writes it."""
+    instructions, decisions = trace
+    return [[[_RENAMED.get(kind, kind), *rest] for kind, *rest in instructions], decisions]
 
 
 def _check_instruction(item: Any, where: str) -> None:

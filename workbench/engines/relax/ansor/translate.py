@@ -13,6 +13,7 @@ from typing import Any
 
 import tvm
 
+from workbench.engines.relax.ansor.marks import mark_loop
 from workbench.engines.relax.ansor.stages import (
     FuseLoops,
     Iterator,
@@ -44,9 +45,6 @@ from workbench.legacy.auto_scheduler.steps import (
     Step,
     StorageAlign,
 )
-
-_UNROLL = "auto_unroll_max_step"
-_LOOP_MARKS = {"unroll": "unroll", "vectorize": "vectorize", "parallel": "parallel"}
 
 
 def translate(module: tvm.IRModule, steps: Sequence[Step]) -> tvm.s_tir.Schedule:
@@ -294,23 +292,7 @@ class _Replay:
                 case ReorderLoops():
                     schedule.reorder(*(loops[iterator] for iterator in change.order))
                 case Mark():
-                    self._mark(loops[change.iterator], change)
-
-    def _mark(self, loop: Any, mark: Mark) -> None:
-        if mark.pragma:
-            name, _, value = mark.pragma.partition("$")
-            if name != _UNROLL or not value.isdecimal():
-                raise Untranslatable(f"there is no pragma {mark.pragma[:40]!r} here")
-            self._schedule.annotate(loop, f"pragma_{_UNROLL}", int(value))
-            self._schedule.annotate(loop, "pragma_unroll_explicit", 1)
-        elif mark.annotation in _LOOP_MARKS:
-            getattr(self._schedule, _LOOP_MARKS[mark.annotation])(loop)
-        elif mark.annotation == "vthread":
-            self._schedule.bind(loop, "vthread.x")
-        elif mark.annotation.startswith(("blockIdx.", "threadIdx.")):
-            self._schedule.bind(loop, mark.annotation)
-        elif mark.annotation != "none":
-            raise Untranslatable(f"iterators are marked {mark.annotation!r}")
+                    mark_loop(schedule, loops[change.iterator], change)
 
     def _separate_start(self, stage: Stage) -> None:
         """Set a sum to its start value before its first reducing loop, as TE did, not within the innermost one."""

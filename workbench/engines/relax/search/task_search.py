@@ -149,7 +149,7 @@ class RelaxTaskSearch:
         others: list[tuple[int, int, Genome, TuningRecord]] = []
         for found in by_workload.values():
             fastest = sorted(found, key=lambda record: record.time_us or math.inf)
-            if self._is_own(fastest[0]):
+            if self._is_own(fastest[0]) or self._fits(fastest[0]):
                 own.extend(fastest)
                 continue
             near = [(rank, record, self._sampler.adapted(record.trace_json)) for rank, record in enumerate(fastest[:_MOST_OF_ANOTHER])]
@@ -218,6 +218,12 @@ class RelaxTaskSearch:
             return True
         module = _loaded(record.workload)
         return module is not None and _is_same_kernel(module["main"], self._module["main"])
+
+    def _fits(self, record: TuningRecord) -> bool:
+        """True if a record of an older TVM, whose kernel cannot be read any more, has this kernel's arguments and its schedule can be made of it."""
+        if _loaded(record.workload) is not None or record.args_info != self.arguments:
+            return False
+        return self._sampler.replayed([record.trace_json])[0] is not None
 
 
 @functools.lru_cache(_MOST_LOADED)

@@ -1,4 +1,4 @@
-"""What matching says of a debug table beside what old TVM itself knows of each row (`old_tvm_truth.py`)."""
+"""What matching says of a debug table beside what old TVM itself knows of each row (`tests/relay/old_tvm_truth.py`)."""
 
 from __future__ import annotations
 
