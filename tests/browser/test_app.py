@@ -19,6 +19,7 @@ pytestmark = pytest.mark.slow
 Open = Callable[..., Any]
 TASKS = 3
 TRIALS = 24
+MORE_THAN_WE_WAIT_FOR = 2000
 
 
 def test_the_whole_job_on_squeezenet_by_mouse(open_app: Open, server: Server, folder: Path, tmp_path: Path) -> None:
@@ -34,8 +35,7 @@ def test_the_whole_job_on_squeezenet_by_mouse(open_app: Open, server: Server, fo
     app.wait_for_python("print(app.parts.graph.ticked == app.parts.table.ticked != [])", "True")
     table_and_graph_look_at_one_row(app)
 
-    app.tune(TRIALS // TASKS)
-    app.wait_for_phase("tuning")
+    app.tune(MORE_THAN_WE_WAIT_FOR)
     app.wait_for_trials(2)
     app.button("Pause").click()
     app.wait_for_phase("paused")
@@ -43,14 +43,18 @@ def test_the_whole_job_on_squeezenet_by_mouse(open_app: Open, server: Server, fo
     inspect_and_diff(app)
     assert measured(app) == paused, "a search that pauses measures nothing"
     app.button("Resume").click()
-    app.wait_for_phase("tuning", "ending", "tuned")
+    app.wait_for_phase("tuning")
     app.wait_for_trials(paused + 2)
 
     reload_page(app, server, f"{folder.name}/app.ipynb")
     app.wait_for_selected(f"{TASKS} tasks")
-    app.wait_for_trials(paused + 3)
+    app.wait_for_trials(max(paused + 3, TRIALS))
     app.button("Stop").click()
     app.wait_for_phase("tuned")
+    trials = list(csv.DictReader(app.export("trials", tmp_path / "trials.csv").splitlines()))
+    assert len(trials) >= TRIALS
+    app.wait_for_trials(len(trials))
+    click_a_trial(app)
 
     selection = json.loads(app.export("selection", tmp_path / "selection.json"))
     assert len(selection["tasks"]) == TASKS
@@ -58,13 +62,6 @@ def test_the_whole_job_on_squeezenet_by_mouse(open_app: Open, server: Server, fo
     app.wait_for_selected("nothing")
     app.shell.locator('input[type="file"][accept]').set_input_files(tmp_path / "selection.json")
     app.wait_for_selected(f"{TASKS} tasks")
-
-    app.tune(TRIALS // TASKS)
-    app.wait_for_trials(TRIALS)
-    app.wait_for_phase("tuned")
-    trials = list(csv.DictReader(app.export("trials", tmp_path / "trials.csv").splitlines()))
-    assert len(trials) == TRIALS == app.drawn_trials()
-    click_a_trial(app)
 
     app.button("Apply").click()
     app.wait_for_phase("applied")
@@ -124,7 +121,7 @@ def inspect_and_diff(app: AppPage) -> None:
     """Read the untuned kernel in several views, and set two trials side by side."""
     inspector = app.page.locator(".wb-inspector")
     inspector.get_by_role("button", name="Untuned").first.click()
-    for tab, word in (("Schedule", "apply_trace"), ("TIR", "T.prim_func"), ("Source", "define")):
+    for tab, word in (("Schedule", "apply_trace"), ("TIR", "T.prim_func"), ("Source", "target triple")):
         inspector.get_by_role("tab", name=tab, exact=True).click()
         inspector.locator(".cm-content", has_text=word).first.wait_for(timeout=LONG_MS)
     inspector.get_by_role("tab", name="Diff", exact=True).click()

@@ -27,9 +27,9 @@ Open = Callable[..., Any]
 
 
 @pytest.fixture
-def open_monitor(notebook: Open) -> Open:
+def open_monitor(shared_notebook: Open) -> Open:
     def open_it(trials: int = 300, rows: int = 20, *, hostile: bool = False, **page: Any) -> Any:
-        made = notebook([CELL.format(trials=trials, rows=rows, hostile=hostile)], **page)
+        made = shared_notebook([CELL.format(trials=trials, rows=rows, hostile=hostile)], **page)
         wait_for_trials(made, trials)
         return made
 
@@ -130,8 +130,9 @@ module.TuningMonitor._send_plotly = lambda self, send=module.TuningMonitor._send
     assert page.evaluate("() => [typeof window.Plotly, typeof window.moduleName]") == ["undefined", "undefined"]
 
 
-def test_a_page_that_is_loaded_again_finds_everything_again(open_monitor: Open) -> None:
-    page = open_monitor(200)
+def test_a_page_that_is_loaded_again_finds_everything_again(notebook: Open) -> None:
+    page = notebook([CELL.format(trials=200, rows=20, hostile=False)])
+    wait_for_trials(page, 200)
     page.evaluate("async () => { await window.jupyterapp.commands.execute('docmanager:save'); }")
     kernel(page, "feed.search(10)")
     page.reload()
@@ -153,6 +154,31 @@ def test_a_part_of_a_long_search_is_shown_in_full_when_it_is_looked_at(open_moni
     page.wait_for_function(f"(before) => ({window})() > before", arg=before, timeout=RUN_MS)
     whole = kernel(page, "print(sum(p.status == 'ok' for p in feed.points[4999:5199]))")
     assert page.evaluate(window) == int(whole)
+
+
+def test_a_page_that_cannot_keep_up_takes_one_snapshot_instead_of_what_it_missed(open_monitor: Open) -> None:
+    page = open_monitor(100)
+    page.evaluate(
+        """async () => {
+            const plotly = await window.__tvmWorkbenchPlotly;
+            const { extendTraces } = plotly;
+            window.drawings = 0;
+            const held = new Promise((resolve) => (window.goOn = resolve));
+            plotly.extendTraces = async (...values) => {
+                window.drawings += 1;
+                await held;
+                return extendTraces(...values);
+            };
+            window.mend = () => (plotly.extendTraces = extendTraces);
+        }"""
+    )
+    for updates in range(1, 31):
+        kernel(page, "feed.search(4)")
+        page.locator(".wb-monitor .wb-bar", has_text=f"{100 + 4 * updates} trials").first.wait_for()
+    page.evaluate("() => window.goOn()")
+    wait_for_trials(page, 220)
+    assert points(page) == 220
+    assert page.evaluate("() => (window.mend(), window.drawings)") < 15
 
 
 def test_the_theme_of_the_page_is_that_of_the_charts(open_monitor: Open) -> None:

@@ -7,6 +7,7 @@ import { controls, forecast, standing } from "./words.mjs";
 
 const HOVER_MS = 90;
 const VIEW_MS = 250;
+const MOST_WAITING = 8; // updates that wait to be drawn: a page that is further behind takes one snapshot instead of all of them
 const TEMPLATES = { light: {}, dark: {} };
 
 export default definePart("monitor", (part) => {
@@ -25,14 +26,25 @@ export default definePart("monitor", (part) => {
   const failures = element("div", { class: "wb-monitor-failures" });
   part.root.append(bar.element, picker, charts, lines.host, failures);
 
-  const state = { generation: 0, end: 0, x: null, latency: null, course: null };
+  const state = { generation: 0, end: 0, waiting: 0, isBehind: false, x: null, latency: null, course: null };
   const askDetail = coalesce(() => state.x !== null && part.send("hover", { x: state.x }), HOVER_MS);
   const askView = coalesce((range) => part.send("view", { range }), VIEW_MS);
 
   let drawn = null;
   /** One after the other, once plotly.js is there; what belongs to a snapshot that another one has replaced is not drawn any more. */
   function draw(generation, act) {
-    drawn = drawn.then(() => (generation === state.generation && state.latency && !part.signal.aborted ? act() : null)).catch(fail);
+    const isWanted = () => generation === state.generation && !state.isBehind && state.latency && !part.signal.aborted;
+    state.waiting += 1;
+    drawn = drawn
+      .then(() => (isWanted() ? act() : null))
+      .catch(fail)
+      .finally(() => (state.waiting -= 1));
+  }
+
+  /** Draws no more updates, and asks for a snapshot as soon as the page is free. */
+  function skip() {
+    state.isBehind = true;
+    drawn = drawn.then(() => part.send("stale"));
   }
 
   function fail(error) {
@@ -84,8 +96,7 @@ export default definePart("monitor", (part) => {
 
   part.on("snapshot", (content, buffers) => {
     Object.assign(TEMPLATES, content.templates);
-    state.generation = content.generation;
-    state.end = content.end;
+    Object.assign(state, { generation: content.generation, end: content.end, isBehind: false });
     lines.clear();
     lines.show(content.lines);
     lines.pick(content.task);
@@ -106,7 +117,8 @@ export default definePart("monitor", (part) => {
     state.end = content.end;
     if (content.lines) lines.show(content.lines);
     showRest(content);
-    if (!content.latency) return;
+    if (!content.latency || state.isBehind) return;
+    if (state.waiting > MOST_WAITING) return skip();
     draw(content.generation, async () => {
       await state.latency.extend(content.latency, buffers);
       await state.course.extend(content.forecast, buffers);
