@@ -38,6 +38,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("torch") and importlib.util.find_spec("torch") is None:
         pytest.skip("torch is not installed: make test-torch")
+    if item.get_closest_marker("onnxruntime") and importlib.util.find_spec("onnxruntime") is None:
+        pytest.skip("onnxruntime is not installed: make test-onnxruntime")
     if item.get_closest_marker("gpu"):
         facts = cuda_facts()
         if not facts.devices:

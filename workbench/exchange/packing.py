@@ -15,6 +15,7 @@ from workbench.escaping import plain
 from workbench.exchange.contents import CONTENTS, FOLDERS, FORMAT, MOST_BYTES, MOST_FILE_BYTES, MOST_FILES, VERSION, Contents, PackedFile, is_allowed
 from workbench.session import DATABASE, SessionDirectory
 from workbench.store.copying import copy_database
+from workbench.whole_files import whole_file
 
 _PIECE = 1 << 20
 _STAMP = (1980, 1, 1, 0, 0, 0)  # equal sessions are equal archives
@@ -37,18 +38,17 @@ def pack_session(directory: SessionDirectory, path: Path, *, version: str) -> Co
     if profile is None:
         raise SessionError(f"The session in {plain(str(directory.path), 120)} has no profile yet.", "Profile the model first.")
     path = path.absolute()
-    if path.is_dir():
-        raise InputError(f"{plain(str(path), 120)} is a directory.", "Give a file for the archive.")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{plain(str(path), 120)} is a {'directory' if path.is_dir() else 'device or pipe'}.", "Give a file for the archive.")
     try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".workbench-") as scratch:
-            database, packed = Path(scratch) / DATABASE, Path(scratch) / "archive"
+        with whole_file(path) as packed, tempfile.TemporaryDirectory(dir=path.parent, prefix=".workbench-") as scratch:
+            database = Path(scratch) / DATABASE
             copy_database(directory.database, database)
             sources = {DATABASE: database, **dict(_files(directory.path))}
             if len(sources) > MOST_FILES:
                 raise SessionError(f"The session has {len(sources):,} files.", f"An archive holds {MOST_FILES:,} at most.")
             contents = Contents(FORMAT, VERSION, version, profile.model, profile.target, {name: _described(file) for name, file in sources.items()})
             _write(packed, contents, sources)
-            packed.replace(path)
     except OSError as error:
         raise EnvironmentFault(
             f"{plain(str(path), 120)} cannot be written: {error.strerror or error}.", "Check the place and its free space."

@@ -12,7 +12,7 @@ import tvm
 from workbench.engines.apply_protocol import RecordedSchedule
 from workbench.engines.relax import program_files
 from workbench.engines.relax.applying.models import Models
-from workbench.engines.relax.applying.onnx_reference import compare_with_onnxruntime
+from workbench.engines.relax.applying.onnx_reference import outputs_of_onnxruntime, packed, unpacked
 from workbench.engines.relax.applying.package import export, write_package
 from workbench.engines.relax.applying.scheduling import really_applied, replayed, with_schedules
 from workbench.engines.relax.build import build
@@ -65,6 +65,7 @@ def serve(request: Message) -> Message:
         "build": _build,
         "outputs": _outputs,
         "onnxruntime": _onnxruntime,
+        "beside": _beside,
         "round": _round,
     }
     try:
@@ -122,10 +123,15 @@ def _outputs(values: dict[str, Any], blobs: tuple[bytes, ...]) -> Message:
 
 
 def _onnxruntime(values: dict[str, Any], blobs: tuple[bytes, ...]) -> Message:
-    """The model with schedules beside onnxruntime."""
+    """What onnxruntime makes of the source model."""
     del blobs
-    models, state = _models(), _states[0]
-    outcome = compare_with_onnxruntime(Path(values["model"]), models, state.lowered, seed=values["seed"])
+    outcome = outputs_of_onnxruntime(Path(values["model"]), _states[0].lowered, seed=values["seed"])
+    return Message({"why_not": outcome}) if isinstance(outcome, str) else Message({}, tuple(map(packed, outcome)))
+
+
+def _beside(values: dict[str, Any], blobs: tuple[bytes, ...]) -> Message:
+    """The model with schedules beside what onnxruntime made of the source model."""
+    outcome = _models().compare_with_onnxruntime([unpacked(blob) for blob in blobs], values["seed"])
     return Message({"why_not": outcome} if isinstance(outcome, str) else asdict(outcome))
 
 
