@@ -13,6 +13,7 @@ from pathlib import Path
 from workbench.errors import EnvironmentFault, InputError, SessionError
 from workbench.escaping import plain
 from workbench.exchange.contents import CONTENTS, FOLDERS, FORMAT, MOST_BYTES, MOST_FILE_BYTES, MOST_FILES, VERSION, Contents, PackedFile, is_allowed
+from workbench.regular_files import reader
 from workbench.session import DATABASE, SessionDirectory
 from workbench.store.copying import copy_database
 from workbench.whole_files import whole_file
@@ -68,7 +69,7 @@ def _files(root: Path) -> Iterator[tuple[str, Path]]:
 
 def _described(path: Path) -> PackedFile:
     digest, size = hashlib.sha256(), 0
-    with path.open("rb") as file:
+    with reader(path) as file:
         while piece := file.read(_PIECE):
             digest.update(piece)
             size += len(piece)
@@ -81,7 +82,7 @@ def _write(path: Path, contents: Contents, sources: dict[str, Path]) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(_entry(CONTENTS), json.dumps(contents.to_dict(), indent=1))
         for name, source in sources.items():
-            with source.open("rb") as file, archive.open(_entry(name), "w", force_zip64=True) as packed:
+            with reader(source) as file, archive.open(_entry(name), "w", force_zip64=True) as packed:
                 left = contents.files[name].bytes  # a file that grows meanwhile keeps to what was described
                 while left and (piece := file.read(min(_PIECE, left))):
                     packed.write(piece)
