@@ -12,6 +12,7 @@ BIN := $(VENV)/bin
 LOCKED := $(VENV)/.locked
 READY := $(VENV)/.ready
 TORCH := $(VENV)/.torch
+ONNXRUNTIME := $(VENV)/.onnxruntime
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --no-deps
 
 .DEFAULT_GOAL := help
@@ -21,10 +22,10 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --no
 BUNDLES := workbench/notebook/static/built.json
 BUNDLED := $(wildcard workbench/notebook/*.mjs workbench/notebook/*.css workbench/notebook/*/*.mjs workbench/notebook/*/*.css)
 
-.PHONY: help venv lab demo test test-js torch test-torch lint format wheel bench clean
+.PHONY: help venv lab demo test test-js torch test-torch onnxruntime test-onnxruntime lint format wheel bench clean
 
 help: ## List what there is to make
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: $(BUNDLES) ## Set up the environment in .venv, or VENV, from requirements.lock
 
@@ -44,6 +45,11 @@ torch: $(TORCH) ## Install torch into the environment, for .pt2 archives
 
 test-torch: $(TORCH) ## Run the tests that need torch
 	$(BIN)/python -m pytest -m torch $(ARGS)
+
+onnxruntime: $(ONNXRUNTIME) ## Install onnxruntime into the environment: what is applied is then compared with it too
+
+test-onnxruntime: $(ONNXRUNTIME) ## Run the tests that need onnxruntime
+	$(BIN)/python -m pytest -m onnxruntime $(ARGS)
 
 lint: $(READY) ## Check style, types and layers
 	$(BIN)/ruff check
@@ -104,4 +110,9 @@ $(BUNDLES): $(READY) $(BUNDLED) hatch_build.py package.json package-lock.json
 # Not in the lock: large, and only .pt2 files need it. The lock bounds it, so it changes no other package.
 $(TORCH): $(READY)
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --constraint requirements.lock torch==2.13.0
+	@touch $@
+
+# Not in the lock: nothing needs it. Complete as the lock is; what else it needs (numpy, packaging, protobuf) is locked.
+$(ONNXRUNTIME): $(READY)
+	$(PIP) onnxruntime==1.32.0 flatbuffers==25.12.19
 	@touch $@

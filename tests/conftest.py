@@ -44,6 +44,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("torch is not installed: make test-torch")
     if item.get_closest_marker("relay") and find_old_python() is None:
         pytest.skip(WHERE)
+    if item.get_closest_marker("onnxruntime") and importlib.util.find_spec("onnxruntime") is None:
+        pytest.skip("onnxruntime is not installed: make test-onnxruntime")
     if item.get_closest_marker("gpu"):
         facts = cuda_facts()
         if not facts.devices:

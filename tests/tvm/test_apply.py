@@ -376,6 +376,17 @@ def test_where_onnxruntime_is_installed_the_model_is_compared_with_it(
     assert ("onnxruntime" in comparison.verification.reason) is not passed
 
 
+def test_onnxruntime_that_crashes_is_said_and_costs_nothing_else(searched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "onnxruntime.py").write_text("import os\nos.abort()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    shutil.copytree(searched, tmp_path / "s")
+    with workbench.open(tmp_path / "s") as session:
+        comparison = session.apply(inputs=1, rounds=1)
+    assert comparison.applied, comparison.verification.reason
+    assert comparison.verification.onnxruntime.startswith("not compared: The process ")
+    assert comparison.total.tuned_us is not None
+
+
 # measuring again, and stopping
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 from pathlib import Path
 
@@ -36,9 +37,9 @@ int main() {
   kernel.numBlockBarriers = 1;
   state.cacheConfig = CACHE_PREFER_SHARED;
   state.carveoutConfig = SHAREDMEM_CARVEOUT_MAX_SHARED;
-  while (scanf("%d %d %d %d %zu %zu %zu %d %d %zu", &device.computeMajor, &device.computeMinor, &device.maxThreadsPerMultiprocessor, &device.regsPerBlock,
-               &device.sharedMemPerMultiprocessor, &device.sharedMemPerBlockOptin, &device.reservedSharedMemPerBlock, &block, &kernel.numRegs,
-               &kernel.sharedSizeBytes) == 10) {
+  while (scanf("%d %d %d %d %zu %zu %zu %d %d %zu", &device.computeMajor, &device.computeMinor, &device.maxThreadsPerMultiprocessor,
+               &device.regsPerBlock, &device.sharedMemPerMultiprocessor, &device.sharedMemPerBlockOptin, &device.reservedSharedMemPerBlock,
+               &block, &kernel.numRegs, &kernel.sharedSizeBytes) == 10) {
     device.sharedMemPerBlock = device.sharedMemPerBlockOptin;
     kernel.maxDynamicSharedSizeBytes = device.sharedMemPerBlockOptin;
     if (cudaOccMaxActiveBlocksPerMultiprocessor(&found, &device, &kernel, &state, block, 0) != CUDA_OCC_SUCCESS) return 1;
@@ -103,9 +104,8 @@ def nvidias(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_blocks_and_their_limits_are_those_of_nvidias_header(arch: str, nvidias: Path) -> None:
     limits = sm_limits(arch)
     assert limits is not None
-    cases = [
-        (threads, registers, shared) for threads in THREADS for registers in REGISTERS for shared in SHARED_BYTES if shared <= limits.shared_per_block_bytes
-    ]
+    fitting = [shared for shared in SHARED_BYTES if shared <= limits.shared_per_block_bytes]
+    cases = list(itertools.product(THREADS, REGISTERS, fitting))
     told = "".join(f"{_device(limits)} {threads} {registers} {shared}\n" for threads, registers, shared in cases)
     said = subprocess.run([nvidias], input=told, capture_output=True, text=True, timeout=60, check=True).stdout.split("\n")[:-1]
     for (threads, registers, shared), line in zip(cases, said, strict=True):

@@ -23,7 +23,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 EXTRAS = {name: [Requirement(text) for text in texts] for name, texts in PROJECT["optional-dependencies"].items()}
 RUN_TIME = [Requirement(text) for text in PROJECT["dependencies"]]
 PIN = re.compile(r"([a-z0-9-]+)==([0-9][0-9a-z.]*)")
-NOT_IN_LOCK = {"torch"}
+NOT_IN_LOCK = {"torch", "onnxruntime"}
 STATIC = "workbench/notebook/static"
 MOST_JAVASCRIPT_BYTES = 4_000_000
 HEAVY = ("tvm", "tvm_ffi", "ipywidgets", "anywidget", "plotly", "IPython", "pandas")
@@ -89,13 +89,22 @@ def test_packages_that_are_left_out_of_the_lock_are_left_out() -> None:
     assert NOT_IN_LOCK.isdisjoint(lock())
 
 
+@pytest.mark.parametrize("name", sorted(NOT_IN_LOCK))
+def test_what_is_left_out_of_the_lock_is_installed_by_make_at_the_version_that_is_declared(name: str) -> None:
+    (requirement,) = EXTRAS[name]
+    version = str(requirement.specifier).removeprefix("==")
+    installed = dict(PIN.findall((ROOT / "Makefile").read_text(encoding="utf-8")))
+    assert installed[name] == version
+    assert set(installed) - NOT_IN_LOCK == {"flatbuffers"}  # onnxruntime needs it, and else only what is locked
+
+
 def test_the_doctor_asks_for_the_pinned_pair() -> None:
     assert {"apache-tvm": doctor.TVM_VERSION, "apache-tvm-ffi": doctor.FFI_VERSION}.items() <= lock().items()
 
 
 def test_every_package_that_the_code_imports_is_declared() -> None:
     distributions = importlib.metadata.packages_distributions()
-    declared = {canonicalize_name(requirement.name) for requirement in (*RUN_TIME, *EXTRAS["notebook"], *EXTRAS["torch"])}
+    declared = {canonicalize_name(requirement.name) for requirement in (*RUN_TIME, *EXTRAS["notebook"], *EXTRAS["torch"], *EXTRAS["onnxruntime"])}
     undeclared = {
         f"{path.relative_to(ROOT)}: {name}"
         for path in (ROOT / "workbench").rglob("*.py")

@@ -75,6 +75,27 @@ print(repr(log_tail(s.log)))
     assert tail == "''"
 
 
+def test_a_pipe_in_the_place_of_an_archive_or_of_what_is_kept_beside_the_session_is_named(tmp_path: Path) -> None:
+    for name in ("archive.zip", "tuned/verify.json", "library/target/kernel/winners.json", "changed/model.so"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        put_pipe(tmp_path / name)
+    code = """
+from workbench.applying.writing import _digest_or_nothing, read_verdict
+from workbench.exchange import is_archive, unpack_session
+from workbench.library.shelf import _read
+print(is_archive(path / "archive.zip"))
+told(lambda: unpack_session(path / "archive.zip", path / "s"))
+told(lambda: read_verdict(path / "tuned"))
+told(lambda: _read(path / "library/target/kernel/winners.json"))
+print(repr(_digest_or_nothing(path / "changed/model.so")))
+"""
+    archive, unpacked, verdict, winners, digest = run(code, tmp_path)
+    assert (archive, digest) == ("False", "''")
+    assert unpacked.startswith("InputError ")
+    assert verdict.startswith("NotRegularError ")
+    assert winners.startswith("EnvironmentFault ")
+
+
 @pytest.mark.parametrize("kind", ["pipe", "folder", "socket", "device"])
 @pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_WRONLY | os.O_APPEND, os.O_RDWR | os.O_CREAT])
 def test_only_a_regular_file_is_opened(kind: str, flags: int, tmp_path: Path) -> None:

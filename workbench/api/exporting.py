@@ -11,6 +11,7 @@ from workbench.escaping import plain
 from workbench.exchange import export_records, pack_session, trials_csv, trials_parquet
 from workbench.selection import write_selection
 from workbench.session import SessionDirectory
+from workbench.whole_files import write_whole
 
 PARQUET = ".parquet"
 
@@ -75,6 +76,6 @@ def _trials(directory: SessionDirectory) -> tuple[list[Any], dict[str, str]]:
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text)
     except OSError as error:
         raise EnvironmentFault(f"{plain(str(path), 120)} cannot be written: {error.strerror or error}.", "Give another file.") from error

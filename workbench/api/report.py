@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from workbench.records.tuning import FASTER, TaskProgress
 from workbench.records.view import SCHEDULE, SOURCE
 from workbench.report import WinnerText, page, read_content
 from workbench.session import SessionDirectory
+from workbench.whole_files import write_whole
 
 MOST_WINNERS = 8
 """Winners whose texts a report holds; the others are there with their decisions."""
@@ -47,17 +46,9 @@ def write_report(directory: SessionDirectory, path: Path, *, version: str, texts
     path = path.absolute()
     if path.is_dir():
         raise InputError(f"{plain(str(path), 120)} is a directory.", "Give a file for the report.")
-    temporary: Path | None = None
     try:
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name[:40]}-", delete=False, encoding="utf-8") as file:
-            temporary = Path(file.name)
-            file.write(html)
-        temporary.chmod(0o644)
-        temporary.replace(path)
+        write_whole(path, html)
     except OSError as error:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
         raise EnvironmentFault(f"{plain(str(path), 120)} cannot be written: {error.strerror or error}.", "Give another file.") from error
     return path
 

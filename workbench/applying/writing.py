@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from workbench.applying.applier import Outcome
 from workbench.errors import InputError
 from workbench.escaping import plain
 from workbench.records.comparison import Comparison
+from workbench.regular_files import open_regular
 from workbench.tuning_database import DatabaseWriter
 from workbench.tuning_database.json_text import without_truth_values
 
@@ -19,6 +21,7 @@ VERDICT = "verify.json"
 _FORMAT = "workbench-tuned"
 _VERSION = 1
 _CHUNK_BYTES = 2**20
+_MOST_TEXT = 2**26
 
 
 def write_database(folder: Path, outcome: Outcome, target: Mapping[str, Any]) -> tuple[str, ...]:
@@ -66,11 +69,13 @@ def read_verdict(folder: Path) -> tuple[Comparison, tuple[str, ...]]:
 
     Raises:
         ValueError: ``verify.json`` is damaged.
-        OSError: It cannot be read.
+        OSError: It cannot be read, is a link, or is no regular file.
     """
-    if (folder / VERDICT).is_symlink():
-        raise ValueError("it is a link")
-    values = json.loads((folder / VERDICT).read_text(encoding="utf-8"))
+    with os.fdopen(open_regular(folder / VERDICT), encoding="utf-8") as file:
+        text = file.read(_MOST_TEXT + 1)
+    if len(text) > _MOST_TEXT:
+        raise ValueError("it is too long")
+    values = json.loads(text)
     comparison = Comparison.from_dict(values)
     files = values.get("files")
     if not isinstance(files, dict) or not files:
@@ -79,12 +84,15 @@ def read_verdict(folder: Path) -> tuple[Comparison, tuple[str, ...]]:
 
 
 def _digest_or_nothing(path: Path) -> str:
-    return _digest(path) if path.is_file() and not path.is_symlink() else ""
+    try:
+        return _digest(path)
+    except OSError:  # it is missing, is a link, a folder or a pipe, or cannot be read
+        return ""
 
 
 def _digest(path: Path) -> str:
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with os.fdopen(open_regular(path), "rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()

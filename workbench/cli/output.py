@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
@@ -18,6 +17,7 @@ from workbench.cli.formats import table_console
 from workbench.errors import EnvironmentFault, InputError
 from workbench.escaping import plain
 from workbench.session import DATABASE, SESSION_FILES
+from workbench.whole_files import write_whole
 
 _STDOUT = "-"
 _DESTINATIONS = ("--json", "--csv", "--export", "--output")
@@ -91,23 +91,8 @@ def write_text(text: str, destination: str, *, option: str) -> None:
         with _standard_output():
             sys.stdout.write(text)
         return
-    path = Path(os.path.realpath(destination))  # behind a link, so that the link stays
     try:
-        if path.exists() and not path.is_file():  # a device or pipe such as /dev/stderr
-            path.write_text(text, encoding="utf-8")
-            return
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name[:40]}-", delete=False, encoding="utf-8") as file:
-            temporary = Path(file.name)
-            try:
-                file.write(text)
-                file.close()
-                temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
-                temporary.replace(path)
-            except BaseException:
-                with contextlib.suppress(OSError):  # closing writes what is left, again
-                    file.close()
-                temporary.unlink(missing_ok=True)
-                raise
+        write_whole(Path(destination), text)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -135,12 +120,6 @@ def discard(stream: TextIO) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def note(text: str, *, quiet: bool) -> None:

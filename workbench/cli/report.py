@@ -12,6 +12,7 @@ from workbench.api import open as open_session
 from workbench.cli.arguments import add_python_option
 from workbench.cli.output import note, show
 from workbench.cli.sessions import find_session, profile_of
+from workbench.errors import InputError
 from workbench.escaping import plain
 
 
@@ -25,6 +26,8 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.output == "-":
+        raise InputError("A report is a page, and nothing for standard output.", "Give a file: -o report.html.")
     directory = find_session(options.session, quiet=options.quiet)
     profile_of(directory)
     with open_session(directory.path.absolute(), python=options.python) as session:

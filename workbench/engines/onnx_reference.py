@@ -1,10 +1,11 @@
-"""The source model run by onnxruntime, where that is installed: what the model should compute, whatever TVM made of it."""
+"""An ONNX model run by onnxruntime, where that is installed, as an opinion that is independent of TVM."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Sequence
+import io
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,31 +24,39 @@ _PACKAGE = "onnxruntime"
 _QUIET = 3  # its log level for errors alone
 
 
-def compare_with_onnxruntime(
-    path: Path, inputs: Sequence[Array], tuned: Callable[[], list[Array]], allowed: Tolerance, *, seed: int
-) -> OutputsCompared | str:
-    """Compare the model with schedules with onnxruntime, on the same inputs.
+def outputs_of_onnxruntime(path: Path, inputs: Sequence[Array]) -> list[Array] | str:
+    """Outputs of the source model.
 
     Args:
         path: The source model.
         inputs: One for each input of the model.
-        tuned: Gives the outputs of the model with schedules; asked if onnxruntime runs the source model.
+
+    Returns:
+        A sentence that says why not, if there are none.
+    """
+    if importlib.util.find_spec(_PACKAGE) is None:
+        return "onnxruntime is not installed here (pip install onnxruntime)"
+    try:
+        names = _input_names(path)
+        if len(names) != len(inputs):
+            return f"the model has {len(names)} inputs, the program {len(inputs)}"
+        return _run(path, dict(zip(names, inputs, strict=True)))
+    except Exception as error:  # noqa: BLE001 - onnxruntime raises any class of error on a model that it does not take
+        return f"onnxruntime does not run the model: {plain(str(error).strip(), 200)}"
+
+
+def compared_with_onnxruntime(found: Sequence[Array], expected: Sequence[Array], allowed: Tolerance, *, seed: int) -> OutputsCompared | str:
+    """The model with schedules beside onnxruntime.
+
+    Args:
+        found: Outputs of the model with schedules.
+        expected: Those of onnxruntime on the same inputs.
         allowed: How far outputs may differ.
         seed: Of the inputs.
 
     Returns:
         A sentence that says why not, if the two cannot be compared.
     """
-    if importlib.util.find_spec(_PACKAGE) is None:
-        return "onnxruntime is not installed here"
-    try:
-        names = _input_names(path)
-        if len(names) != len(inputs):
-            return f"the model has {len(names)} inputs, the program {len(inputs)}"
-        expected = _run(path, dict(zip(names, inputs, strict=True)))
-    except Exception as error:  # noqa: BLE001 - onnxruntime raises any class of error on a model that it does not take
-        return f"onnxruntime does not run the model: {plain(str(error).strip(), 200)}"
-    found = tuned()
     if [array.shape for array in found] != [array.shape for array in expected]:
         return "the outputs of onnxruntime have other shapes"
     outputs = [
@@ -55,6 +64,19 @@ def compare_with_onnxruntime(
         for place, (got, want) in enumerate(zip(found, expected, strict=True))
     ]
     return OutputsCompared(tuple(outputs), says_nothing=why_it_says_nothing(expected))
+
+
+def packed(array: Array) -> bytes:
+    """An array as bytes with its shape and type."""
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return file.getvalue()
+
+
+def unpacked(content: bytes) -> Array:
+    """The inverse of `packed`."""
+    array: Array = np.load(io.BytesIO(content), allow_pickle=False)
+    return array
 
 
 def serve(request: Message) -> Message:
@@ -70,10 +92,12 @@ def serve(request: Message) -> Message:
     values = request.values
     with np.load(values["arrays"], allow_pickle=False) as archive:
         arrays = [archive[name] for name in archive.files]
-    inputs, outputs = arrays[: values["inputs"]], arrays[values["inputs"] :]
-    allowed = Tolerance(values["relative"], values["scaled"])
-    found = compare_with_onnxruntime(Path(values["model"]), inputs, lambda: outputs, allowed, seed=values["seed"])
-    return Message({"why_not": found} if isinstance(found, str) else asdict(found))
+    inputs, found = arrays[: values["inputs"]], arrays[values["inputs"] :]
+    expected = outputs_of_onnxruntime(Path(values["model"]), inputs)
+    if isinstance(expected, str):
+        return Message({"why_not": expected})
+    outcome = compared_with_onnxruntime(found, expected, Tolerance(values["relative"], values["scaled"]), seed=values["seed"])
+    return Message({"why_not": outcome} if isinstance(outcome, str) else asdict(outcome))
 
 
 def _input_names(path: Path) -> list[str]:

@@ -13,8 +13,10 @@ from pathlib import Path
 from workbench.errors import EnvironmentFault, InputError, SessionError
 from workbench.escaping import plain
 from workbench.exchange.contents import CONTENTS, FOLDERS, FORMAT, MOST_BYTES, MOST_FILE_BYTES, MOST_FILES, VERSION, Contents, PackedFile, is_allowed
+from workbench.regular_files import reader
 from workbench.session import DATABASE, SessionDirectory
 from workbench.store.copying import copy_database
+from workbench.whole_files import whole_file
 
 _PIECE = 1 << 20
 _STAMP = (1980, 1, 1, 0, 0, 0)  # equal sessions are equal archives
@@ -37,18 +39,17 @@ def pack_session(directory: SessionDirectory, path: Path, *, version: str) -> Co
     if profile is None:
         raise SessionError(f"The session in {plain(str(directory.path), 120)} has no profile yet.", "Profile the model first.")
     path = path.absolute()
-    if path.is_dir():
-        raise InputError(f"{plain(str(path), 120)} is a directory.", "Give a file for the archive.")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{plain(str(path), 120)} is a {'directory' if path.is_dir() else 'device or pipe'}.", "Give a file for the archive.")
     try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".workbench-") as scratch:
-            database, packed = Path(scratch) / DATABASE, Path(scratch) / "archive"
+        with whole_file(path) as packed, tempfile.TemporaryDirectory(dir=path.parent, prefix=".workbench-") as scratch:
+            database = Path(scratch) / DATABASE
             copy_database(directory.database, database)
             sources = {DATABASE: database, **dict(_files(directory.path))}
             if len(sources) > MOST_FILES:
                 raise SessionError(f"The session has {len(sources):,} files.", f"An archive holds {MOST_FILES:,} at most.")
             contents = Contents(FORMAT, VERSION, version, profile.model, profile.target, {name: _described(file) for name, file in sources.items()})
             _write(packed, contents, sources)
-            packed.replace(path)
     except OSError as error:
         raise EnvironmentFault(
             f"{plain(str(path), 120)} cannot be written: {error.strerror or error}.", "Check the place and its free space."
@@ -68,7 +69,7 @@ def _files(root: Path) -> Iterator[tuple[str, Path]]:
 
 def _described(path: Path) -> PackedFile:
     digest, size = hashlib.sha256(), 0
-    with path.open("rb") as file:
+    with reader(path) as file:
         while piece := file.read(_PIECE):
             digest.update(piece)
             size += len(piece)
@@ -81,7 +82,7 @@ def _write(path: Path, contents: Contents, sources: dict[str, Path]) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(_entry(CONTENTS), json.dumps(contents.to_dict(), indent=1))
         for name, source in sources.items():
-            with source.open("rb") as file, archive.open(_entry(name), "w", force_zip64=True) as packed:
+            with reader(source) as file, archive.open(_entry(name), "w", force_zip64=True) as packed:
                 left = contents.files[name].bytes  # a file that grows meanwhile keeps to what was described
                 while left and (piece := file.read(min(_PIECE, left))):
                     packed.write(piece)

@@ -12,6 +12,7 @@ from typing import Any
 from workbench.errors import EnvironmentFault
 from workbench.escaping import cell, plain
 from workbench.records.trial import Trial
+from workbench.whole_files import whole_file
 
 TRIAL_COLUMNS = (
     *("task", "kernel", "number", "status", "origin", "time_us", "times_us", "runs", "best_us", "measured_at", "search_s", "build_s", "run_s"),
@@ -49,7 +50,8 @@ def trials_parquet(trials: Iterable[Trial], names: Mapping[str, str], path: Path
 
     frame = pd.DataFrame([_row(trial, names) for trial in trials], columns=list(TRIAL_COLUMNS))
     try:
-        frame.to_parquet(path, index=False)
+        with whole_file(path) as file:
+            frame.to_parquet(file, index=False)
     except OSError as error:
         raise EnvironmentFault(f"{plain(str(path), 120)} cannot be written: {error.strerror or error}.", "Give another file.") from error
 

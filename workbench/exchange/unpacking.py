@@ -28,6 +28,7 @@ from workbench.exchange.contents import (
     is_allowed,
 )
 from workbench.records.decode import DecodeError
+from workbench.regular_files import NotRegularError, reader
 from workbench.session import DATABASE, SessionDirectory, default_path
 
 _PIECE = 1 << 20
@@ -39,7 +40,7 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runtim
 def is_archive(path: Path) -> bool:
     """True for a file that says it is an archive of a session."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with reader(path) as file, zipfile.ZipFile(file) as archive:
             return CONTENTS in archive.namelist()
     except (OSError, *_BROKEN):
         return False
@@ -58,7 +59,7 @@ def unpack_session(path: Path, target: Path | None = None) -> SessionDirectory:
         EnvironmentFault: The disk refuses.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with reader(path) as file, zipfile.ZipFile(file) as archive:
             members = _checked(archive, path)
             contents = _contents(archive, path)
             _compare(contents, members, path)
@@ -67,6 +68,8 @@ def unpack_session(path: Path, target: Path | None = None) -> SessionDirectory:
             return _unpacked(archive, contents, path, target)
     except _BROKEN as error:
         raise _refused(path, f"it is damaged: {plain(str(error), 120)}") from error
+    except NotRegularError as error:
+        raise _refused(path, "it is no file") from error
     except OSError as error:
         shown = plain(str(error.filename or path), 120)
         raise EnvironmentFault(f"{shown}: {error.strerror or error}.", "Check the place and its free space.") from error

@@ -18,6 +18,7 @@ from workbench.errors import EnvironmentFault, SessionError
 from workbench.escaping import plain
 from workbench.exchange.records import write_records
 from workbench.records.decode import DecodeError, decode
+from workbench.regular_files import reader
 from workbench.tuning_database import TuningRecord, decisive, read_database
 
 MOST_WINNERS = 4
@@ -179,7 +180,7 @@ class Library:
 def _read(path: Path) -> tuple[Winner, ...]:
     """The winners in a file that somebody may have edited."""
     try:
-        with path.open("rb") as file:
+        with reader(path) as file:
             text = file.read(_MOST_BYTES + 1)
         if len(text) > _MOST_BYTES:
             raise DecodeError("it is too long")

@@ -1,27 +1,20 @@
-"""The owner's side of an application: asks the process that builds and runs both models, and replaces one that crashed."""
+"""The owner's side of an application: what the process that builds and runs both models is asked, and what its answers mean."""
 
 from __future__ import annotations
 
-import select
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workbench import errors
 from workbench.engines.apply_protocol import AppliedSchedule, OutputsCompared, RecordedSchedule, Round
 from workbench.engines.protocol import Progress
-from workbench.engines.relax.applying.announcing import ANNOUNCED
+from workbench.engines.relax.applying.model_process import OPEN_LIMIT_S, ModelProcess
 from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Failed, Measured
-from workbench.errors import InputError, WorkbenchError
-from workbench.isolation import IsolatedProcess, JobError, JobTimeout, Message, Nursery, ProcessDied
+from workbench.isolation import Message, Nursery
 from workbench.records.decode import decode
 from workbench.records.target import TargetSpec
 from workbench.records.trial import BUILD_ERROR, BUILD_TIMEOUT, REJECTED, RUN_ERROR, RUN_TIMEOUT, WRONG_RESULT, Check
 
-ENTRY = "workbench.engines.relax.applying.apply_job:serve"
-_POLL_MS = 250
-_REPLAY_LIMIT_S = 120.0
 _BUILD_LIMIT_S = 3600.0
 _RUN_LIMIT_S = 120.0
 _PATIENCE = 30.0  # a run may take so many times what the untuned model took in the profile
@@ -60,13 +53,14 @@ class RelaxApplication:
         owns_nursery: bool,
     ) -> None:
         self.unrunnable = evaluator.unmeasurable
-        self._opening = {"program": str(program), "target": target.to_dict(), "scratch": str(scratch), "seed": seed, "trust": trust, "device": device}
+        opening = {"program": str(program), "target": target.to_dict(), "scratch": str(scratch), "seed": seed, "trust": trust, "device": device}
+        self._models = ModelProcess(nursery, opening, on_progress)
+        self._reference = ModelProcess(nursery, opening, on_progress)  # for onnxruntime: if that crashes, the built models stay
         self._evaluator = evaluator
         self._nursery = nursery
         self._expected_s = expected_s
         self._on_progress = on_progress
         self._owns_nursery = owns_nursery
-        self._process: IsolatedProcess | None = None
         self._artifacts: dict[tuple[str, str], Artifact] = {}  # by kernel and fingerprint; that of the untuned one is empty
 
     def check(self, kernel: str, schedule: RecordedSchedule) -> Check | Failed:
@@ -110,7 +104,7 @@ class RelaxApplication:
     def _replayed(self, kernel: str, schedule: RecordedSchedule) -> Candidate | Failed:
         question = Message({"do": "replay", "kernel": kernel, "fingerprint": schedule.fingerprint}, (schedule.trace.encode("utf-8", "replace"),))
         doing = f"replaying the schedule of {kernel}"
-        answer = self._ask(question, _REPLAY_LIMIT_S, f"check: {kernel}", doing=doing, died=REJECTED, late=REJECTED)
+        answer = self._models.ask(question, OPEN_LIMIT_S, f"check: {kernel}", doing=doing, died=REJECTED, late=REJECTED)
         if isinstance(answer, Failed):
             return answer
         return Candidate(schedule.trace, str(answer.values["fingerprint"]), "search", answer.blobs[0])
@@ -121,7 +115,7 @@ class RelaxApplication:
         blobs = tuple(schedules[name].trace.encode("utf-8", "replace") for name in names)
         fingerprints = [schedules[name].fingerprint for name in names]
         question = Message({"do": "build", "kernels": names, "fingerprints": fingerprints, "folder": str(directory)}, blobs)
-        answer = self._ask(question, _BUILD_LIMIT_S, "build", doing="building the model", died=BUILD_ERROR, late=BUILD_TIMEOUT)
+        answer = self._models.ask(question, _BUILD_LIMIT_S, "build", doing="building the model", died=BUILD_ERROR, late=BUILD_TIMEOUT)
         if isinstance(answer, Failed):
             return answer
         return {name: _applied(item) for name, item in answer.values["applied"].items()}
@@ -133,9 +127,16 @@ class RelaxApplication:
         return answer if isinstance(answer, Failed) else decode(OutputsCompared, answer.values)
 
     def compare_with_onnxruntime(self, model: Path, seed: int) -> OutputsCompared | Failed | str:
-        """Run onnxruntime in the process, and the model with schedules."""
+        """Run onnxruntime in a process of its own, and then the model with schedules."""
+        phase, doing = "verify: onnxruntime", "running onnxruntime"
         question = Message({"do": "onnxruntime", "model": str(model), "seed": seed})
-        answer = self._run(question, runs=4, phase="verify: onnxruntime", doing="running onnxruntime")
+        expected = self._reference.ask(question, self._limit_s(4), phase, doing=doing, died=RUN_ERROR, late=RUN_TIMEOUT)
+        self._reference.close()
+        if isinstance(expected, Failed):
+            return expected
+        if "why_not" in expected.values:
+            return str(expected.values["why_not"])
+        answer = self._run(Message({"do": "beside", "seed": seed}, expected.blobs), runs=4, phase=phase, doing="running the model with schedules")
         if isinstance(answer, Failed):
             return answer
         return str(answer.values["why_not"]) if "why_not" in answer.values else decode(OutputsCompared, answer.values)
@@ -151,91 +152,23 @@ class RelaxApplication:
 
     def close(self) -> None:
         """End all processes."""
-        if self._process is not None:
-            self._process.kill()
-            self._process = None
+        self._models.close()
+        self._reference.close()
         self._evaluator.close()
         if self._owns_nursery:
             self._nursery.close()
 
     def _run(self, question: Message, *, runs: int, phase: str, doing: str) -> Message | Failed:
-        limit_s = _RUN_LIMIT_S + _PATIENCE * runs * self._expected_s
-        return self._ask(question, limit_s, phase, doing=doing, died=RUN_ERROR, late=RUN_TIMEOUT)
+        return self._models.ask(question, self._limit_s(runs), phase, doing=doing, died=RUN_ERROR, late=RUN_TIMEOUT)
 
-    def _ask(self, question: Message, limit_s: float, phase: str, *, doing: str, died: str, late: str) -> Message | Failed:
-        """Ask the process, a new one after a crash; a crash, a hang and an error in it are values.
-
-        Raises:
-            WorkbenchError: What a user can act on, apart from a schedule that does not fit.
-        """
-        started = time.perf_counter()
-        try:
-            if self._process is None or not self._process.alive:
-                self._process = self._nursery.start(ENTRY)
-                _refusal(self._answer(self._process, Message({"do": "open", **self._opening}), _REPLAY_LIMIT_S, phase))
-            answer = self._answer(self._process, question, limit_s, phase)
-        except JobError as error:
-            return Failed(died, f"TVM failed while {doing}: {error.text}", time.perf_counter() - started)
-        except ProcessDied as error:
-            words = f"The process {error.cause} while {doing}{_kernel(error.last_words)}. {error.last_words}".strip()
-            return Failed(died, words, time.perf_counter() - started)
-        except JobTimeout as error:
-            words = f"The process was ended: {doing} took more than {limit_s:g} s{_kernel(error.last_words)}."
-            return Failed(late, words, limit_s)
-        try:
-            _refusal(answer)
-        except InputError as error:
-            return Failed(REJECTED, str(error), time.perf_counter() - started)
-        return answer
-
-    def _answer(self, process: IsolatedProcess, question: Message, limit_s: float, phase: str) -> Message:
-        """The answer to one question; the progress is told meanwhile, but not often: what is measured wants the machine for itself."""
-        deadline = time.monotonic() + limit_s
-        try:
-            self._on_progress(phase, 0.0)
-            process.send(question)
-            while (answer := process.take()) is None:
-                _wait_until(process, deadline, limit_s)
-                self._on_progress(phase, 0.0)
-        except (JobError, ProcessDied, JobTimeout):
-            raise
-        except BaseException:
-            process.kill()  # what it does is wanted no more
-            raise
-        return answer
+    def _limit_s(self, runs: int) -> float:
+        """How long so many runs of the untuned model may take."""
+        return _RUN_LIMIT_S + _PATIENCE * runs * self._expected_s
 
 
 def _applied(values: Mapping[str, Any]) -> AppliedSchedule:
     structural_hash, module = values["workload"]
     return AppliedSchedule(str(values["fingerprint"]), (str(structural_hash), str(module)), tuple(values["arguments"]))
-
-
-def _kernel(last_words: str) -> str:
-    """Which kernel ran when a process ended, to be added to a sentence; empty if that is not known."""
-    announced = [line for line in last_words.splitlines() if line.startswith(ANNOUNCED)]
-    return f", {announced[-1]}" if announced else ""
-
-
-def _wait_until(process: IsolatedProcess, deadline: float, limit_s: float) -> None:
-    """Wait until an answer begins to come, the process has ended, or a moment has passed.
-
-    Raises:
-        JobTimeout: The answer is late; the process was killed.
-    """
-    if time.monotonic() > deadline:
-        raise process.expire(limit_s)
-    poll = select.poll()
-    poll.register(process.fileno(), select.POLLIN)
-    poll.poll(_POLL_MS)
-
-
-def _refusal(answer: Message) -> None:
-    """Raise the error that the process answered with, if it did."""
-    name = answer.values.get("refused")
-    if name is None:
-        return
-    kind: Callable[[str, str], WorkbenchError] = getattr(errors, str(name), InputError)
-    raise kind(str(answer.values["message"]), str(answer.values["remedy"]))
 
 
 def _checked(outcome: Measured | Failed) -> Check | Failed:

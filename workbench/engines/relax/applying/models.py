@@ -15,6 +15,7 @@ from workbench.analysis.tolerance import tolerance
 from workbench.engines.apply_protocol import OutputsCompared, Round
 from workbench.engines.arrays import Array, poisoned
 from workbench.engines.differences import UNTUNED, model_tolerance, tensor_difference, why_it_says_nothing
+from workbench.engines.onnx_reference import compared_with_onnxruntime
 from workbench.engines.relax.applying.announcing import announce
 from workbench.engines.relax.hook_cost import HookCost, measure_hook_cost
 from workbench.engines.relax.inputs import on_device
@@ -111,9 +112,10 @@ class Models:
         wrong, checked = ([], 0) if beside is None else (beside.wrong, beside.checked)
         return OutputsCompared(tuple(outputs), tuple(wrong), checked, why_it_says_nothing(expected))
 
-    def tuned_outputs(self, seed: int) -> list[Array]:
-        """Outputs of the model with schedules on random inputs."""
-        return self._outputs(1, on_device(self.lowered, self.device, seed=seed))
+    def compare_with_onnxruntime(self, expected: Sequence[Array], seed: int) -> OutputsCompared | str:
+        """Compare the model with schedules with what onnxruntime gave on the same random inputs; says why not, if the two cannot be compared."""
+        found = self._outputs(1, on_device(self.lowered, self.device, seed=seed))
+        return compared_with_onnxruntime(found, expected, self.tolerance, seed=seed)
 
     def _outputs(self, which: int, arguments: Sequence[Any], after_call: AfterCall = ignore_call) -> list[Array]:
         announced = announce if which else skip_nothing
