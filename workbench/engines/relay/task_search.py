@@ -10,9 +10,10 @@ from typing import Any, Protocol
 
 from workbench.engines.relay.interpreter import ChildCrashed, ChildTimeout, Reply
 from workbench.engines.relay.traces import decisions, fingerprint
-from workbench.engines.search_protocol import Candidate, Experience, Outcome
+from workbench.engines.search_protocol import Candidate, Experience, Outcome, Translation
 from workbench.errors import InputError, InternalError
 from workbench.escaping import plain
+from workbench.legacy.auto_scheduler.workloads import LoggedWorkload
 from workbench.records.trial import DEVICE_LOST, UNMEASURED
 from workbench.records.tuning import DEFAULT_SPACE, SPACES_OF
 from workbench.tuning_database import TuningRecord
@@ -23,6 +24,8 @@ AUTO_SCHEDULER = SPACES[0]
 
 _AUTOTVM = "autotvm-"
 _PATIENCE_S = 900.0
+_MOST_GIVEN = 32
+"""Schedules of a log that are tried first, the fastest ones."""
 _SAY_NOTHING = (UNMEASURED, DEVICE_LOST)
 _numbers = itertools.count()
 
@@ -67,6 +70,8 @@ class RelayTaskSearch:
         self._starts = -1
         self._told: list[dict[str, Any]] = []
         self._proposed: dict[str, str] = {}
+        self._known: set[str] = set()
+        self._given: list[str] = []
         described = self._begin()
         self.space_size: int | None = int(described["space_size"])
         self.workload = (str(described["workload"]), "")
@@ -84,11 +89,14 @@ class RelayTaskSearch:
         return Candidate(trace="", fingerprint="untuned", origin="baseline", program=self._program(""))
 
     def propose(self, count: int) -> tuple[Candidate, ...]:
-        """Candidates of the policy or tuner."""
+        """Candidates of a log first, then of the policy or tuner."""
         started = time.perf_counter()
-        lines = self._ask("propose", {"count": count})
+        given, self._given = self._given[:count], self._given[count:]
+        lines = [*given, *(map(str, self._ask("propose", {"count": count - len(given)})) if count > len(given) else ())]
         seconds = (time.perf_counter() - started) / max(len(lines), 1)
-        candidates = [self._candidate(str(line), search_s=seconds) for line in lines]
+        made = {candidate.fingerprint: candidate for candidate in (self._candidate(line, search_s=seconds) for line in lines)}
+        candidates = [candidate for name, candidate in made.items() if name not in self._known]
+        self._known.update(made)
         self._proposed.update({candidate.fingerprint: candidate.trace for candidate in candidates})
         return tuple(candidates)
 
@@ -104,12 +112,27 @@ class RelayTaskSearch:
             for item in known
             if item.trace and _is_readable(item.trace)
         ]
+        self._known.update(fingerprint(item["trace"]) for item in told)
         self._tell(told)
 
     def transfer(self, records: Sequence[TuningRecord]) -> Sequence[TuningRecord]:
         """Records of MetaSchedule's are of no use to older TVM."""
         del records
         return ()
+
+    def translate(self, workload: LoggedWorkload) -> Translation:
+        """Have the fastest schedules of an auto_scheduler log proposed first, if their workload key is this kernel's: nothing is to be translated."""
+        if self._module != "sketches":
+            return Translation(unlike="a log of auto_scheduler tells AutoTVM nothing")
+        if workload.key != self.workload[0]:
+            return Translation(unlike="its workload key is another one")
+        claimed_us: dict[str, float] = {}
+        for item in workload.records[:_MOST_GIVEN]:
+            name = fingerprint(item.record.schedule)
+            if name not in claimed_us and name not in self._known:
+                claimed_us[name] = item.time_us
+                self._given.append(item.record.schedule)
+        return Translation(tried=len(workload.records[:_MOST_GIVEN]), claimed_us=claimed_us)
 
     def rebuild(self, trace: str) -> Candidate:
         """The candidate of a recorded trace; whether it is this kernel's is found out about when it is built."""

@@ -28,6 +28,7 @@ class AutoSchedulerRecord:
         steps: The schedule.
         result: What was measured.
         version: Version of the line.
+        schedule: The line without its result, as JSON text: what old TVM itself reads a schedule of.
     """
 
     line: int
@@ -39,6 +40,7 @@ class AutoSchedulerRecord:
     steps: tuple[Step, ...]
     result: OldResult
     version: str
+    schedule: str
 
     @property
     def decisions(self) -> tuple[str, ...]:
@@ -70,6 +72,7 @@ def _record(line: int, value: Any) -> AutoSchedulerRecord:
         steps=tuple(parse_step(step) for step in steps),
         result=parse_result(member(value, "r", "the line")),
         version=version,
+        schedule=json.dumps({"i": value["i"], "v": version}, separators=(",", ":")),
     )
 
 
