@@ -23,8 +23,11 @@ from workbench.engines.relay.evaluator import RelayEvaluator
 from workbench.engines.relay.interpreter import Interpreter, Reply
 from workbench.engines.relay.records import LogRecords
 from workbench.engines.relay.task_search import RelayTaskSearch
+from workbench.engines.relay.traces import fingerprint, line_with
 from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Failed, Measured, Outcome, TaskSearch
 from workbench.errors import InputError
+from workbench.legacy.auto_scheduler.log import parse_auto_scheduler_log
+from workbench.legacy.auto_scheduler.workloads import logged_workloads
 from workbench.legacy.log_files import AUTO_SCHEDULER_LOG, AUTOTVM_LOG
 from workbench.links import build_profile
 from workbench.records.profile import CallTime, Kernel, KernelCall, Measurement, Task, TensorShape
@@ -219,6 +222,22 @@ def test_a_search_whose_process_died_goes_on_with_what_it_knew(make_child: Calla
     task.learn([Outcome(item.fingerprint, 10.0 + place) for place, item in enumerate(known)])
     own.child.close()
     assert not {item.fingerprint for item in task.propose(4)} & {item.fingerprint for item in known}
+
+
+def test_a_log_of_the_same_workload_is_tried_first_and_of_another_says_so(lab: Lab) -> None:
+    writer = lab.task(CONV)
+    first, second, *_ = (candidate.trace for candidate in writer.propose(4))
+    lines = [line_with(first, [2e-3], 0.0), line_with(second, [1e-3], 0.0), json.dumps({**json.loads(second), "r": [[1e10], 4, 1.0, 0]})]
+    (logged,) = logged_workloads(parse_auto_scheduler_log("\n".join(lines)).entries)
+    reader = lab.task(CONV, seed=6)
+    found = reader.translate(logged)
+    assert (found.unlike, found.tried) == ("", 2)
+    assert dict(found.claimed_us) == {fingerprint(second): pytest.approx(1e3), fingerprint(first): pytest.approx(2e3)}
+    proposed = reader.propose(4)
+    assert [candidate.fingerprint for candidate in proposed[:2]] == [fingerprint(second), fingerprint(first)]
+    assert len({candidate.fingerprint for candidate in (*proposed, *reader.propose(4))}) == 8
+    assert lab.task(DENSE).translate(logged).unlike == "its workload key is another one"
+    assert "AutoTVM" in lab.task(CONV, "autotvm-random").translate(logged).unlike
 
 
 def test_a_space_that_there_is_not_is_refused(lab: Lab) -> None:
