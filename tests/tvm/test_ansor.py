@@ -90,6 +90,7 @@ def test_every_kind_of_step_leaves_the_result_as_it_is(steps: list[list[Any]]) -
         ([["SA", 2, 0, 8, 4]], "step 0 (StorageAlign): the storage"),
         ([["AN", 3, 0, 11]], "iterators are marked 'tensorize'"),
         ([["CI", 9]], "step 0 (ComputeInline): there is no stage 9"),
+        ([["CI", 0]], "step 0 (ComputeInline): a is an input, and the step is for what is computed: the workload is another one"),
         ([["CR", 2]], "no step schedules relu: the workload is another one"),
         ([["SP", 3, 0, 16, [2], 1]], "step 0 (Split): iterator 0 of stage relu has extent 8, not 16: the workload is another one"),
         ([["FU", 3, [0, 5]]], "step 0 (Fuse): stage relu has no iterator 5"),

@@ -169,6 +169,8 @@ class _Replay:
     # steps that change the workload
 
     def _block(self, stage: Stage) -> Any:
+        if stage.is_placeholder:
+            raise OtherWorkload(f"{stage.name} is an input, and the step is for what is computed: the workload is another one")
         return self._schedule.get_sblock(stage.name, func_name="main")
 
     def _name_of(self, block: Any) -> str:
