@@ -30,9 +30,11 @@ from workbench.links import build_profile
 from workbench.records.profile import CallTime, Kernel, KernelCall, Measurement, Task, TensorShape
 from workbench.records.request import ModelSource, ProfileRequest
 from workbench.records.target import TargetSpec
-from workbench.records.trial import BUILD_ERROR, OK, REJECTED, RUN_ERROR, RUN_TIMEOUT, MeasureOptions
+from workbench.records.trial import BUILD_ERROR, OK, REJECTED, RUN_ERROR, RUN_TIMEOUT, MeasureOptions, Trial
 from workbench.records.tuning import STOPPED, TuneRequest
 from workbench.session import SessionDirectory
+from workbench.tuning_database import for_target
+from workbench.worker.log_records import read_logs
 
 OPTIONS = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "x86-64-v2", "num-cores": 2}
 TARGET = TargetSpec("llvm", json.dumps(OPTIONS, sort_keys=True), "cpu", "llvm x86-64, 2 threads")
@@ -203,6 +205,30 @@ def test_equal_seeds_give_equal_first_candidates_and_none_comes_twice(lab: Lab, 
 def test_other_seeds_give_other_candidates(lab: Lab) -> None:
     first, other = (lab.task(CONV, "autotvm-random", seed=seed).propose(4) for seed in (5, 6))
     assert [item.fingerprint for item in first] != [item.fingerprint for item in other]
+
+
+def test_schedules_of_another_search_of_the_same_kernel_are_tried_first(lab: Lab, tmp_path: Path) -> None:
+    records = LogRecords(tmp_path)
+    for space in ("auto-scheduler", "autotvm-random"):
+        for kernel in (DENSE, CONV):
+            task = lab.task(kernel, space)
+            for place, candidate in enumerate(task.propose(2)):
+                records.append(task, trial_of(candidate, 10.0 + place), candidate.trace)
+    records.close()
+    found = for_target(read_logs(tmp_path), TARGET).records
+    assert len(found) == 8
+    for space in ("auto-scheduler", "autotvm-random"):
+        task = lab.task(DENSE, space, seed=8)
+        taken = task.transfer(found)
+        assert [record.time_us for record in taken] == pytest.approx([10.0, 11.0])
+        proposed = task.propose(3)
+        assert [item.origin for item in proposed] == ["transfer", "transfer", "search"]
+        assert len({item.fingerprint for item in (*proposed, *task.propose(3))}) == 6
+        task.learn([Outcome(item.fingerprint, 5.0) for item in proposed])
+
+
+def trial_of(candidate: Candidate, time_us: float) -> Trial:
+    return Trial("t", 1, OK, "", candidate.fingerprint, "search", "here", (time_us,), 1, 0.0, 0.0, 0.0, None, None, 1.0)
 
 
 def test_a_space_is_used_up(lab: Lab) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from workbench.records.target import TargetSpec
 from workbench.session import RECORDS
 from workbench.tuning_database import Database, TuningRecord, for_target, merge, read_database
+from workbench.worker.log_records import has_logs, read_logs
 
 
 @dataclass(frozen=True)
@@ -72,5 +73,6 @@ class Transfer:
 
 def _source(text: str, target: TargetSpec) -> _Source:
     path = Path(text)
-    found = read_database(path / RECORDS if (path / RECORDS).is_dir() else path)
+    folder = path / RECORDS if (path / RECORDS).is_dir() else path
+    found = read_logs(folder) if has_logs(folder) else read_database(folder)
     return _Source(text, len(found.records), len(found.bad_lines), for_target(found, target.options))
