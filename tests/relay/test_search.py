@@ -20,11 +20,11 @@ from tests.unit.search_fakes import Bench, Rig, Running, look_for_commands_alway
 from workbench.engines.record_protocol import TrialRecords
 from workbench.engines.reference import KernelFacts
 from workbench.engines.relay.evaluator import RelayEvaluator
-from workbench.engines.relay.interpreter import Interpreter, Reply
+from workbench.engines.relay.interpreter import PYTHONPATH, Interpreter, Reply
 from workbench.engines.relay.records import LogRecords
 from workbench.engines.relay.task_search import RelayTaskSearch
 from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Failed, Measured, Outcome, TaskSearch
-from workbench.errors import InputError
+from workbench.errors import EnvironmentFault, InputError
 from workbench.legacy.log_files import AUTO_SCHEDULER_LOG, AUTOTVM_LOG
 from workbench.links import build_profile
 from workbench.records.profile import CallTime, Kernel, KernelCall, Measurement, Task, TensorShape
@@ -255,6 +255,22 @@ def test_a_space_that_there_is_not_is_refused(lab: Lab) -> None:
 def test_a_kernel_without_template_says_so(lab: Lab) -> None:
     with pytest.raises(InputError, match="no template"):
         lab.task(SOFTMAX, "autotvm-ga")
+
+
+def test_an_xgboost_that_is_too_new_is_told_and_the_search_goes_on_without_a_model(
+    make_child: Callable[[], Interpreter], model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "xgboost.py").write_text("__version__ = '2.1.4'\n")
+    monkeypatch.setenv(PYTHONPATH, str(tmp_path))
+    own = Home(make_child(), model)
+    task = RelayTaskSearch(own, DENSE, space="auto-scheduler", seed=1)
+    assert task.note.startswith("xgboost 2.1.4 is too new for this TVM, so no cost model guides the search")
+    proposed = task.propose(3)
+    task.learn([Outcome(item.fingerprint, 10.0) for item in proposed])
+    assert len({item.fingerprint for item in (*proposed, *task.propose(3))}) == 6
+    with pytest.raises(EnvironmentFault, match=r"tuner xgb cannot be used: xgboost 2\.1\.4 is too new") as raised:
+        RelayTaskSearch(own, DENSE, space="autotvm-xgb", seed=1)
+    assert "autotvm-ga" in raised.value.remedy
 
 
 # building and measuring
