@@ -20,12 +20,12 @@ from tests.unit.search_fakes import Bench, Rig, Running, look_for_commands_alway
 from workbench.engines.record_protocol import TrialRecords
 from workbench.engines.reference import KernelFacts
 from workbench.engines.relay.evaluator import RelayEvaluator
-from workbench.engines.relay.interpreter import Interpreter, Reply
+from workbench.engines.relay.interpreter import PYTHONPATH, Interpreter, Reply
 from workbench.engines.relay.records import LogRecords
 from workbench.engines.relay.task_search import RelayTaskSearch
 from workbench.engines.relay.traces import fingerprint, line_with
 from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Failed, Measured, Outcome, TaskSearch
-from workbench.errors import InputError
+from workbench.errors import EnvironmentFault, InputError
 from workbench.legacy.auto_scheduler.log import parse_auto_scheduler_log
 from workbench.legacy.auto_scheduler.workloads import logged_workloads
 from workbench.legacy.log_files import AUTO_SCHEDULER_LOG, AUTOTVM_LOG
@@ -33,9 +33,11 @@ from workbench.links import build_profile
 from workbench.records.profile import CallTime, Kernel, KernelCall, Measurement, Task, TensorShape
 from workbench.records.request import ModelSource, ProfileRequest
 from workbench.records.target import TargetSpec
-from workbench.records.trial import BUILD_ERROR, OK, REJECTED, RUN_ERROR, RUN_TIMEOUT, MeasureOptions
+from workbench.records.trial import BUILD_ERROR, OK, REJECTED, RUN_ERROR, RUN_TIMEOUT, MeasureOptions, Trial
 from workbench.records.tuning import STOPPED, TuneRequest
 from workbench.session import SessionDirectory
+from workbench.tuning_database import for_target
+from workbench.worker.log_records import read_logs
 
 OPTIONS = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "x86-64-v2", "num-cores": 2}
 TARGET = TargetSpec("llvm", json.dumps(OPTIONS, sort_keys=True), "cpu", "llvm x86-64, 2 threads")
@@ -208,6 +210,30 @@ def test_other_seeds_give_other_candidates(lab: Lab) -> None:
     assert [item.fingerprint for item in first] != [item.fingerprint for item in other]
 
 
+def test_schedules_of_another_search_of_the_same_kernel_are_tried_first(lab: Lab, tmp_path: Path) -> None:
+    records = LogRecords(tmp_path)
+    for space in ("auto-scheduler", "autotvm-random"):
+        for kernel in (DENSE, CONV):
+            task = lab.task(kernel, space)
+            for place, candidate in enumerate(task.propose(2)):
+                records.append(task, trial_of(candidate, 10.0 + place), candidate.trace)
+    records.close()
+    found = for_target(read_logs(tmp_path), TARGET).records
+    assert len(found) == 8
+    for space in ("auto-scheduler", "autotvm-random"):
+        task = lab.task(DENSE, space, seed=8)
+        taken = task.transfer(found)
+        assert [record.time_us for record in taken] == pytest.approx([10.0, 11.0])
+        proposed = task.propose(3)
+        assert [item.origin for item in proposed] == ["transfer", "transfer", "search"]
+        assert len({item.fingerprint for item in (*proposed, *task.propose(3))}) == 6
+        task.learn([Outcome(item.fingerprint, 5.0) for item in proposed])
+
+
+def trial_of(candidate: Candidate, time_us: float) -> Trial:
+    return Trial("t", 1, OK, "", candidate.fingerprint, "search", "here", (time_us,), 1, 0.0, 0.0, 0.0, None, None, 1.0)
+
+
 def test_a_space_is_used_up(lab: Lab) -> None:
     task = lab.task(DENSE, "autotvm-gridsearch")
     assert task.space_size is not None
@@ -248,6 +274,22 @@ def test_a_space_that_there_is_not_is_refused(lab: Lab) -> None:
 def test_a_kernel_without_template_says_so(lab: Lab) -> None:
     with pytest.raises(InputError, match="no template"):
         lab.task(SOFTMAX, "autotvm-ga")
+
+
+def test_an_xgboost_that_is_too_new_is_told_and_the_search_goes_on_without_a_model(
+    make_child: Callable[[], Interpreter], model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "xgboost.py").write_text("__version__ = '2.1.4'\n")
+    monkeypatch.setenv(PYTHONPATH, str(tmp_path))
+    own = Home(make_child(), model)
+    task = RelayTaskSearch(own, DENSE, space="auto-scheduler", seed=1)
+    assert task.note.startswith("xgboost 2.1.4 is too new for this TVM, so no cost model guides the search")
+    proposed = task.propose(3)
+    task.learn([Outcome(item.fingerprint, 10.0) for item in proposed])
+    assert len({item.fingerprint for item in (*proposed, *task.propose(3))}) == 6
+    with pytest.raises(EnvironmentFault, match=r"tuner xgb cannot be used: xgboost 2\.1\.4 is too new") as raised:
+        RelayTaskSearch(own, DENSE, space="autotvm-xgb", seed=1)
+    assert "autotvm-ga" in raised.value.remedy
 
 
 # building and measuring

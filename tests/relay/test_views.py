@@ -60,6 +60,30 @@ for given in json.load(sys.stdin):
 """
 
 
+STAGES_OF_ONE_NAME = """
+import json, sys
+sys.path[0] = sys.argv[1]
+import tvm
+from tvm import relay, te
+from tvm_side.held import Kernel
+from tvm_side.replaying import dag_of, lowered
+from tvm_side.view_schedule import schedule_text
+target = tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=nehalem")
+a, b, c, d = (relay.var(name, shape=(8, 16)) for name in "abcd")
+module = tvm.IRModule.from_expr(relay.Function([a, b, c, d], relay.nn.relu(a + b + c + d)))
+module = relay.transform.InferType()(relay.transform.FuseOps(2)(relay.transform.InferType()(module)))
+kernel = Kernel("sums", "tvmgen_default_sums", module["main"].body.op, "")
+steps = [["CI", 2], ["SP", 4, 0, 8, [2], 1], ["CI", 6], ["FU", 7, [0, 1]], ["AN", 7, 0, 3]]
+task = [dag_of(kernel, target).workload_key(), str(target), [2, 64, 64, 0, 0, 0, 0, 0], "", 0, []]
+mine = lowered(kernel, target, json.dumps({"i": [task, [[], steps]], "v": "v0.6"}))
+printed = {}
+exec(schedule_text(mine), printed)
+schedule = te.create_schedule([mine.tensors[-1].op])
+printed["apply_steps"](schedule)
+print(tvm.ir.structural_equal(*(tvm.lower(item, mine.tensors, simple_mode=True) for item in (schedule, mine.schedule))))
+"""
+
+
 @pytest.fixture(scope="module")
 def opened(old_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
     child = Interpreter(old_python, threads=2)
@@ -142,6 +166,13 @@ def test_the_printed_schedule_makes_the_same_kernel(viewer: RelayViewer, opened:
     cases = [(CONV, opened.steps(TILED)), (DENSE, opened.template(DENSE, place=2)), (SOFTMAX, "")]
     printed = [(kernel, trace, shown(viewer, kernel, trace, SCHEDULE)[SCHEDULE].text) for kernel, trace in cases]
     assert made_again(old_python, opened, printed) == ["True", "True", "True"]
+
+
+def test_stages_of_one_name_are_told_apart_in_the_printed_schedule(old_python: Path) -> None:
+    command = [str(old_python), "-c", STAGES_OF_ONE_NAME, str(interpreter.FOLDER)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().splitlines()[-1] == "True"
 
 
 def test_a_schedule_that_is_not_this_kernels_or_not_the_measured_one_is_not_shown(viewer: RelayViewer, opened: Opened) -> None:

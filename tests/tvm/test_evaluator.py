@@ -326,6 +326,7 @@ def test_differences_are_given_as_they_are(lab: Lab) -> None:
 
 
 def test_a_wrong_candidate_is_not_timed_and_the_next_one_is_fine(lab: Lab) -> None:
+    assert_fine(lab)
     measurer = lab.measurer
     measured = lab.measure(kernel(*each("b[i] = a[i]")))
     assert isinstance(measured, Measured)

@@ -13,6 +13,7 @@ from workbench.records.target import TargetSpec
 from workbench.records.trial import Trial
 from workbench.session import RECORDS
 from workbench.tuning_database import RECORD_FILE, Database, TuningRecord, for_target, merge, read_database
+from workbench.worker.log_records import has_logs, read_logs
 from workbench.worker.old_logs import Translated, old_log
 
 
@@ -94,4 +95,7 @@ def _has_database(text: str) -> bool:
 
 def _source(text: str, target: TargetSpec) -> _Source:
     found = read_database(_folder(text))
+    path = Path(text)
+    folder = path / RECORDS if (path / RECORDS).is_dir() else path
+    found = read_logs(folder) if has_logs(folder) else read_database(folder)
     return _Source(text, len(found.records), len(found.bad_lines), for_target(found, target.options))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from workbench.engines.relay.interpreter import ChildCrashed, ChildTimeout, Reply
@@ -23,6 +25,7 @@ AUTO_SCHEDULER = SPACES[0]
 """The default."""
 
 _AUTOTVM = "autotvm-"
+_MOST_INHERITED = 16
 _PATIENCE_S = 900.0
 _MOST_GIVEN = 32
 """Schedules of a log that are tried first, the fastest ones."""
@@ -72,6 +75,7 @@ class RelayTaskSearch:
         self._proposed: dict[str, str] = {}
         self._known: set[str] = set()
         self._given: list[str] = []
+        self._inherited: list[Candidate] = []
         described = self._begin()
         self.space_size: int | None = int(described["space_size"])
         self.workload = (str(described["workload"]), "")
@@ -97,6 +101,9 @@ class RelayTaskSearch:
         made = {candidate.fingerprint: candidate for candidate in (self._candidate(line, search_s=seconds) for line in lines)}
         candidates = [candidate for name, candidate in made.items() if name not in self._known]
         self._known.update(made)
+        inherited, self._inherited = self._inherited[:count], self._inherited[count:]
+        lines = self._ask("propose", {"count": count - len(inherited)}) if len(inherited) < count else []
+        candidates = [*inherited, *(self._candidate(str(line), search_s=seconds) for line in lines)]
         self._proposed.update({candidate.fingerprint: candidate.trace for candidate in candidates})
         return tuple(candidates)
 
@@ -107,6 +114,7 @@ class RelayTaskSearch:
 
     def restore(self, known: Sequence[Experience]) -> None:
         """Tell it of earlier trials; those in another space, and those whose schedules cannot be read any more, tell it nothing."""
+        self._known.update(item.trial.fingerprint for item in known)
         told = [
             _told(item.trace, item.trial.time_us, counts=item.trial.status not in _SAY_NOTHING)
             for item in known
@@ -116,9 +124,20 @@ class RelayTaskSearch:
         self._tell(told)
 
     def transfer(self, records: Sequence[TuningRecord]) -> Sequence[TuningRecord]:
-        """Records of MetaSchedule's are of no use to older TVM."""
-        del records
-        return ()
+        """Have the fastest schedules of this very kernel in this space proposed first."""
+        taken: list[TuningRecord] = []
+        for record in sorted(records, key=lambda item: item.time_us or math.inf):
+            if len(taken) >= _MOST_INHERITED:
+                break
+            if record.time_us is None or not self._is_own(record.trace_json):
+                continue
+            candidate = replace(self._candidate(record.trace_json, search_s=0.0), origin="transfer")
+            if candidate.fingerprint not in self._known:
+                self._known.add(candidate.fingerprint)
+                self._inherited.append(candidate)
+                taken.append(record)
+        self._tell([_told(candidate.trace, None, counts=False) for candidate in self._inherited])
+        return taken
 
     def translate(self, workload: LoggedWorkload) -> Translation:
         """Have the fastest schedules of an auto_scheduler log proposed first, if their workload key is this kernel's: nothing is to be translated."""
@@ -147,6 +166,15 @@ class RelayTaskSearch:
             decisions=decisions(trace),
             search_s=search_s,
         )
+
+    def _is_own(self, trace: str) -> bool:
+        """True for a readable schedule of this kernel in this kind of space."""
+        if not _is_readable(trace):
+            return False
+        values = json.loads(trace)
+        if "i" in values:
+            return bool(values["i"][0][0] == self.workload[0])
+        return self._module == "templates" and values["input"][1:3] in json.loads(self.workload[0])
 
     def _program(self, trace: str) -> bytes:
         return json.dumps({"function": self._function, "trace": trace}).encode()

@@ -171,11 +171,8 @@ def _tuner(name: str, task: Any) -> Any:
     if name == "xgb":
         why = without_xgboost()
         if why:
-            raise Refusal(
-                ENVIRONMENT,
-                why.split(",")[0][0].upper() + why.split(",")[0][1:] + ".",
-                "Install it with: pip install 'xgboost<2'; or use autotvm-ga.",
-            )
+            told = f"AutoTVM's tuner xgb cannot be used: {why.partition(',')[0]}."
+            raise Refusal(ENVIRONMENT, told, "Install it there with: pip install 'xgboost<2'; or use --space autotvm-ga.")
         tuner = autotvm.tuner.XGBTuner(task, plan_size=_PLAN, feature_type="knob", num_threads=1, log_interval=0)
         tuner.cost_model._get_pool = lambda: _Here(task.config_space)  # noqa: SLF001 - its own pool starts a Python for each fit
         return tuner

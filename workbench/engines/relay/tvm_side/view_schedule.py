@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from typing import Any
 
+import tvm
+from tvm import auto_scheduler, te
 from tvm.auto_scheduler.measure_record import load_record_from_string
 
 from .replaying import AUTO_SCHEDULER, Recorded, Scheduled
@@ -54,19 +55,48 @@ def decisions(scheduled: Scheduled) -> list[dict[str, Any]]:
 
 
 def _steps(scheduled: Scheduled, recorded: Recorded) -> str:
-    names = [_NO_NAME.sub("_", str(operation.name)) for operation in scheduled.dag.ops]
-    twice = sorted(name for name, count in Counter(names).items() if count > 1)
-    remark = f"\n    # Several stages are called {', '.join(twice)}: the lines below do not tell them apart." if twice else ""
-    steps = scheduled.dag.print_python_code_from_state(recorded.state)
+    dag = _with_own_names(scheduled.dag)
+    steps = dag.print_python_code_from_state(recorded.state)
     return "\n".join(
         [
             "def apply_steps(s):",
-            '    """Schedules the kernel; `s` is `te.create_schedule` of the operations of its results."""' + remark,
-            f"    {', '.join(names)}, = (stage.op.output(0) for stage in s.stages)",
+            '    """Schedules the kernel; `s` is `te.create_schedule` of the operations of its results."""',
+            f"    {', '.join(_variable(operation) for operation in dag.ops)}, = (stage.op.output(0) for stage in s.stages)",
             *(f"    {line}" for line in str(steps).splitlines() if line),
             "",
         ]
     )
+
+
+def _variable(operation: Any) -> str:
+    return _NO_NAME.sub("_", str(operation.name))
+
+
+def _with_own_names(dag: Any) -> Any:
+    """The same computation where each operation has its own name, by which TVM calls the variables that it prints; TOPI calls many ``T_add``."""
+    names: dict[str, int] = {}
+    made: dict[Any, Any] = {}
+    for operation in dag.ops:
+        count = names[_variable(operation)] = names.get(_variable(operation), 0) + 1
+        if isinstance(operation, te.ComputeOp):
+            name = f"{operation.name}_no{count}" if count > 1 else str(operation.name)
+            body = [_reading(value, made) for value in operation.body]
+            made[operation] = te._ffi_api.ComputeOp(name, operation.tag, operation.attrs, list(operation.axis), body)  # noqa: SLF001 - te.compute
+    if max(names.values()) == 1:
+        return dag
+    return auto_scheduler.ComputeDAG([made[tensor.op].output(tensor.value_index) if tensor.op in made else tensor for tensor in dag.tensors])
+
+
+def _reading(value: Any, made: dict[Any, Any]) -> Any:
+    """An expression that reads what was made in the place of other operations."""
+
+    def renewed(load: Any) -> Any:
+        producer = load.producer
+        if producer.op not in made:
+            return None
+        return tvm.tir.ProducerLoad(made[producer.op].output(producer.value_index), load.indices)
+
+    return tvm.tir.stmt_functor.ir_transform(tvm.tir.Evaluate(value), None, renewed, ["tir.ProducerLoad"]).value
 
 
 def _step_decisions(scheduled: Scheduled, recorded: Recorded) -> list[dict[str, Any]]:
