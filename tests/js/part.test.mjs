@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { count, microseconds, pageTheme } from "../../workbench/notebook/part.mjs";
+import { count, microseconds, pageTheme, repeat } from "../../workbench/notebook/part.mjs";
 
 const page = ({ body = {}, classes = "", dark = false } = {}) => ({
   body: { dataset: body, className: classes },
@@ -29,4 +29,22 @@ test("the theme is the page's, and the system's where the page has none", () => 
   assert.equal(pageTheme(page({ classes: "vscode-dark" })), "dark");
   assert.equal(pageTheme(page({ dark: true })), "dark");
   assert.equal(pageTheme(page()), "light");
+});
+
+test("a question is asked again, ever more rarely, until it is answered or nobody waits any more", (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const [view, asked] = [new AbortController(), []];
+  const first = repeat(view.signal, () => asked.push("first"), 100);
+  repeat(view.signal, () => asked.push("second"), 100);
+  assert.deepEqual(asked, ["first", "second"]);
+  first.end();
+  t.mock.timers.tick(100);
+  assert.deepEqual(asked, ["first", "second", "second"]);
+  t.mock.timers.tick(199);
+  assert.equal(asked.length, 3);
+  t.mock.timers.tick(1);
+  assert.equal(asked.length, 4);
+  view.abort();
+  t.mock.timers.tick(10_000);
+  assert.equal(asked.length, 4);
 });

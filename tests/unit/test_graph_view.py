@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,12 +19,17 @@ Sent = list[tuple[dict[str, Any], list[bytes]]]
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Makes a view whose messages are kept, as if a page had opened it."""
+    """Makes a view whose messages but for the welcome are kept, as if a page had opened it."""
 
     def make(*arguments: Any, **traits: Any) -> tuple[GraphView, Sent]:
         view = GraphView(*arguments, **traits)
         sent: Sent = []
-        monkeypatch.setattr(view, "send", lambda content, buffers=(): sent.append((content, list(buffers))))
+
+        def keep(content: dict[str, Any], buffers: Sequence[bytes] = ()) -> None:
+            if content["kind"] != "welcome":
+                sent.append((content, list(buffers)))
+
+        monkeypatch.setattr(view, "send", keep)
         view.take_message({"kind": "ready"})
         return view, sent
 

@@ -15,8 +15,10 @@
  * @property {(error: unknown, remedy?: string) => void} fail                                           show an error on top of the part
  */
 
+const PATIENCE_MS = 8000;
+
 /**
- * A widget for anywidget. `render` builds the view; after it the message `ready` goes to Python, which answers with a snapshot.
+ * A widget for anywidget. `render` builds the view; after it the message `ready` goes to Python, which answers with `welcome` and a snapshot.
  *
  * @param {string} name
  * @param {(part: Part) => void | Promise<void>} render
@@ -28,13 +30,33 @@ export function definePart(name, render) {
       const part = makePart({ name, model, el, end });
       try {
         await render(part);
-        if (!end.signal.aborted) part.send("ready");
+        const repetition = repeat(part.signal, () => part.send("ready"));
+        part.on("welcome", repetition.end);
       } catch (error) {
         part.fail(error);
       }
       return () => end.abort();
     },
   };
+}
+
+/**
+ * Asks now, and again while no answer comes: a message can get lost on its way through a busy server, in both directions.
+ *
+ * @param {AbortSignal} signal  ends it too
+ * @param {() => void} ask
+ */
+export function repeat(signal, ask, patience = PATIENCE_MS) {
+  let timer = null;
+  const end = () => clearTimeout(timer);
+  const again = (pause) => {
+    if (signal.aborted) return;
+    ask();
+    timer = setTimeout(() => again(2 * pause), pause);
+  };
+  signal.addEventListener("abort", end);
+  again(patience);
+  return { end };
 }
 
 /** @returns {Part} */

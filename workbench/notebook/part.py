@@ -69,9 +69,14 @@ class Part(anywidget.AnyWidget):
             self.post("error", message=f"A fault of the workbench: {type(error).__name__}: {error}", remedy="")
 
     def take_message(self, content: object, buffers: Sequence[memoryview] | None = None) -> None:
-        """A message from a view as it came: `receive` gets it, and an error becomes one in the widget."""
+        """A message from a view as it came: `receive` gets it, and an error becomes one in the widget.
+
+        A view says ``ready`` until it is welcome, so that none waits for a message that got lost.
+        """
         if not isinstance(content, Mapping) or not isinstance(kind := content.get("kind"), str):
             return
+        if kind == "ready":
+            self.post("welcome")
         try:
             self.receive(kind, content, buffers or ())
         except WorkbenchError as error:

@@ -2,6 +2,8 @@
  * plotly.js for all monitors of a page. The first one asks its kernel for it, compressed and in one message; the page keeps it, so that no
  * other monitor, and no view that opens later, asks again. Nothing is fetched from anywhere.
  */
+import { repeat } from "../part.mjs";
+
 const PLACE = "__tvmWorkbenchPlotly";
 
 /**
@@ -24,9 +26,13 @@ class ViewEnded extends Error {}
 
 function ask(part) {
   const asked = new Promise((resolve, reject) => {
-    part.on("plotly", (_content, buffers) => evaluate(buffers[0]).then(resolve, reject));
     part.onEnd(() => reject(new ViewEnded("The view has ended.")));
-    part.send("plotly");
+    const repetition = repeat(part.signal, () => part.send("plotly"));
+    let evaluated = null;
+    part.on("plotly", (_content, buffers) => {
+      repetition.end();
+      evaluated ??= evaluate(buffers[0]).then(resolve, reject);
+    });
   });
   asked.catch(() => {
     if (window[PLACE] === asked) delete window[PLACE];
