@@ -165,6 +165,8 @@ def test_the_table_shows_before_after_gain_and_why(capsys: pytest.CaptureFixture
     assert "100.00 to 60.00 us" in text
     assert "verified: the outputs agree on 3 random inputs" in text
     assert "onnxruntime: not compared" in text
+    unbuilt = replace(FAILED, verification=Verification(verified=False, reason="the linker failed"))
+    assert "onnxruntime" not in shown(unbuilt)
     assert capsys.readouterr().out == ""
 
 

@@ -84,4 +84,5 @@ def _verification(found: Verification) -> Iterator[tuple[str, str]]:
             yield "red", f"  {difference}"
     if found.verified and found.reason:
         yield "yellow", found.reason
-    yield "", f"onnxruntime: {found.onnxruntime}"
+    if found.onnxruntime:
+        yield "", f"onnxruntime: {found.onnxruntime}"

@@ -22,6 +22,8 @@ _NEIGHBOURS = 0.25
 """Share of a round that is the most promising near the fastest schedule so far."""
 
 _FRUITLESS_TRIES = 12
+_FRUITLESS_DRAWS = 400
+"""Draws before a search gives up that knows nothing yet, however few candidates are wanted: on a GPU one of some hundred may be valid."""
 _FIRST_DRAW = 4
 
 
@@ -63,11 +65,15 @@ class Evolution:
         """The most promising schedules, some of them picked at random; fewer if the space holds no more."""
         chosen: list[Sample] = []
         fruitless = 0
-        while len(chosen) < count and fruitless < _FRUITLESS_TRIES:
+        while len(chosen) < count and fruitless < self._patience(count - len(chosen)):
             made = self._make(self._ranked(count - len(chosen)))
             chosen.extend(made)
             fruitless = 0 if made else fruitless + 1
         return chosen
+
+    def _patience(self, count: int) -> int:
+        """Tries, of so many schedules each, that may be in vain one after the other."""
+        return _FRUITLESS_TRIES if self._model.is_fitted else max(_FRUITLESS_TRIES, _FRUITLESS_DRAWS // count)
 
     def _make(self, genomes: Sequence[Genome]) -> list[Sample]:
         """Make schedules; what gives none, or one that is known, is never tried again."""
@@ -139,8 +145,8 @@ class Evolution:
         return [sketches[(first + index) % len(sketches)].random(self._random) for index in range(count)]
 
     def _new(self, genomes: Sequence[Genome]) -> list[Genome]:
-        """Each of the untried ones once."""
-        return [genome for genome in dict.fromkeys(genomes) if genome not in self._tried]
+        """Each of the untried ones once, without those that a GPU cannot launch."""
+        return [genome for genome in dict.fromkeys(genomes) if genome not in self._tried and self._sketch(genome).is_launchable(genome)]
 
     def _sorted(self, genomes: Sequence[Genome]) -> list[Genome]:
         speeds = self._model.predict(genomes)

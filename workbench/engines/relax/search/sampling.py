@@ -17,7 +17,7 @@ from tvm.s_tir import meta_schedule
 from tvm.s_tir.schedule import Trace
 
 from workbench.engines.relax.foreign_code import foreign_code, refuse_brought_code
-from workbench.engines.relax.search.sketches import Genome, Sketch, kinds, recorded_decisions, signature
+from workbench.engines.relax.search.sketches import MOST_THREADS, Genome, Sketch, kinds, recorded_decisions, signature
 from workbench.engines.relax.search_spaces import SearchSpace
 from workbench.engines.relax.workload_module import fingerprint
 from workbench.errors import ModelError
@@ -86,7 +86,8 @@ class Sampler:
         self.schedules = self._sketches(space)
         if not self.schedules:
             raise ModelError("The search space holds no schedule of the kernel.", "Let the schedule function schedule it, or use another space.")
-        self.sketches = [Sketch(index, schedule.trace) for index, schedule in enumerate(self.schedules)]
+        most_threads = int(target.attrs.get("max_threads_per_block", MOST_THREADS))
+        self.sketches = [Sketch(index, schedule.trace, most_threads=most_threads) for index, schedule in enumerate(self.schedules)]
         self._by_signature = {sketch.signature: sketch for sketch in self.sketches}
         self._postprocessors = list(space.generator.postprocs)
         self._tensorizes = untensorized and any(str(item).startswith(_TENSORIZE) for item in self._postprocessors)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from tvm.s_tir.schedule import Trace
 
+from workbench.engines.relax.search.thread_extents import thread_extents
 from workbench.engines.relax.space import divisors
 from workbench.tuning_database.json_text import without_truth_values
 
@@ -26,6 +27,9 @@ _OPEN = (_TILE, _CATEGORICAL, _LOCATION)
 _POSTPROC = "EnterPostproc"
 _ROOT, _INLINE = -1, -2
 _ATTEMPTS = 20
+_LAUNCHABLE_ATTEMPTS = 200
+MOST_THREADS = 1024
+"""Threads that a block may have where the target does not say so."""
 
 Decision = tuple[int, ...]
 Array = np.ndarray[Any, Any]
@@ -64,9 +68,10 @@ class Sketch:
     Args:
         index: Its place among the space's sketches.
         trace: A trace of it, with any decisions.
+        most_threads: Threads that a block of the target may have.
     """
 
-    def __init__(self, index: int, trace: Any) -> None:
+    def __init__(self, index: int, trace: Any, *, most_threads: int = MOST_THREADS) -> None:
         self.index = index
         self.instructions = list(trace.insts)
         found = {place: trace.decisions[instruction] for place, instruction in enumerate(self.instructions) if instruction in trace.decisions}
@@ -76,6 +81,7 @@ class Sketch:
         values = trace_json(trace)
         self.signature = signature(values)
         self.kinds = kinds(values)
+        self._extents = thread_extents(values[0], most_threads=most_threads)
         self._locations = {place: {_ROOT, value[0]} for place, (gene, value) in enumerate(self._pairs(self.origin)) if gene.kind == _LOCATION}
 
     def trace(self, genome: Genome) -> Any:
@@ -101,8 +107,17 @@ class Sketch:
             known.add(genome.decisions[place][0])
 
     def random(self, random: np.random.Generator) -> Genome:
-        """Random decisions."""
-        return Genome(self.index, tuple(self._draw(place, random) for place in range(len(self.genes))))
+        """Random decisions, which a GPU can launch unless that is rare."""
+        for _ in range(_LAUNCHABLE_ATTEMPTS):
+            genome = Genome(self.index, tuple(self._draw(place, random) for place in range(len(self.genes))))
+            if self.is_launchable(genome):
+                break
+        return genome
+
+    def is_launchable(self, genome: Genome) -> bool:
+        """False if a loop is bound to more or fewer threads than a GPU may have there; what else it refuses, a replay tells."""
+        decisions = {gene.position: decision for gene, decision in self._pairs(genome)} if self._extents else {}
+        return all(extent.allows(decisions) for extent in self._extents)
 
     def mutated(self, genome: Genome, random: np.random.Generator) -> Genome:
         """Another genome, with one to three decisions changed."""
