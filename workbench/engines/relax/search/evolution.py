@@ -21,7 +21,10 @@ _AT_RANDOM = 0.12
 _NEIGHBOURS = 0.25
 """Share of a round that is the most promising near the fastest schedule so far."""
 
-_FRUITLESS_TRIES = 12
+_MOST_IN_VAIN = 192
+"""After so many decisions in a row that gave nothing new, the space is taken to hold no more; on a GPU nine of ten give no valid schedule."""
+
+_NOTHING_UNTRIED = 16  # so many in vain it counts for that no decision is left that was not tried
 _FIRST_DRAW = 4
 
 
@@ -62,11 +65,12 @@ class Evolution:
     def propose(self, count: int) -> list[Sample]:
         """The most promising schedules, some of them picked at random; fewer if the space holds no more."""
         chosen: list[Sample] = []
-        fruitless = 0
-        while len(chosen) < count and fruitless < _FRUITLESS_TRIES:
-            made = self._make(self._ranked(count - len(chosen)))
+        in_vain = 0
+        while len(chosen) < count and in_vain < _MOST_IN_VAIN:
+            genomes = self._ranked(count - len(chosen))
+            made = self._make(genomes)
             chosen.extend(made)
-            fruitless = 0 if made else fruitless + 1
+            in_vain = 0 if made else in_vain + (len(genomes) or _NOTHING_UNTRIED)
         return chosen
 
     def _make(self, genomes: Sequence[Genome]) -> list[Sample]:
