@@ -87,18 +87,11 @@ def test_without_a_device_times_are_null_and_it_says_why(call: Callable[..., Ans
     assert (values["total_us"], values["rows_us"]) == (None, None)
 
 
-CUT = [("cut off", part) for part in (0.1, 0.9)]
-BAD: dict[str, tuple[bytes, list[str]]] = {
-    **{f"cut off at {part}": (model()[: int(len(model()) * part)], []) for _, part in CUT},
-    "no ONNX": (b"\x08\x01\xff\xff not protobuf", []),
-    "an opset that nobody knows": (model(opset=9999), []),
+BAD: dict[str, tuple[bytes, list[str]]] = {  # of each kind one: what else is refused, and how, the tests of the importers and targets say
+    "cut off": (model()[: int(len(model()) * 0.9)], []),
     "an operator that nobody knows": (model(op="Frobnicate"), []),
     "a shape that does not fit": (model(), ["--shape", "x=5,9"]),
-    "an input that is not there": (model(), ["--shape", "z=1"]),
-    "a dynamic dimension": (model(shape=("batch", 8)), []),
-    "an unknown target": (model(), ["--target", "nonsense"]),
     "a hostile target": (model(), ["--target", "\x1b[31m" + "x" * 10_000]),
-    "a target that is no JSON": (model(), ["--target", '{"kind": }']),
     "malformed arguments": (model(), ["--args", "[1"]),
     "a malformed shape": (model(), ["--shape", "x=1,,2"]),
 }

@@ -428,6 +428,26 @@ def as_it_is_or_too_many_threads(schedule: Any) -> list[Any]:
     return [schedule, other]
 
 
+def test_where_few_decisions_give_a_schedule_a_small_round_does_not_take_the_space_for_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, where nine of ten give none: the last candidate of a budget is looked for as long as the first ones are."""
+    task = search(matmul())
+    sampler = task._sampler  # noqa: SLF001 - what is invalid on a GPU is valid here
+    made, tries = sampler.made, [0]
+
+    def seldom(genomes: Sequence[Any]) -> list[Any]:
+        samples = []
+        for genome in genomes:
+            tries[0] += 1
+            samples.extend([None] if tries[0] % 50 else made([genome]))
+        return samples
+
+    monkeypatch.setattr(sampler, "made", seldom)
+    assert [len(task.propose(1)) for _ in range(3)] == [1, 1, 1]
+    assert tries[0] == 150
+    monkeypatch.setattr(sampler, "made", lambda genomes: [None] * len(genomes))
+    assert task.propose(1) == ()
+
+
 def test_a_space_without_a_valid_schedule_says_why() -> None:
     task = search(add(5000), target=CUDA, make=lambda: user_space(too_many_threads, CUDA))
     task.transfer([TuningRecord(Workload(*task.workload), "[[], ", (1e-6,), "null", "null", line) for line in range(8)])

@@ -15,7 +15,7 @@ from workbench.cli.main import main
 @pytest.mark.parametrize("command", ["tasks", "select"])
 def test_work_and_memory_grow_with_the_rows_and_not_faster(command: str, tmp_path: Path, sessions: Any) -> None:
     work, memory = [], []
-    for rows in (500, 5000):
+    for rows in (100, 1000):
         profile = sessions.profile([f"kernel{index % (rows // 2)}" for index in range(rows)])
         place = sessions.write(tmp_path / f"{rows}", profile).path
         arguments = (command, "--session", str(place), "--json", str(tmp_path / "x.json"), *(["--share", "0.9"] if command == "select" else []))

@@ -463,7 +463,7 @@ def test_no_time_left_is_told_before_a_whole_round_was_seen() -> None:
         made.take([], tasks)
         snapshot = made.snapshot()
         assert (snapshot.rate, snapshot.left_s, snapshot.is_estimating) == (None, None, True)
-    assert standing(made.snapshot())[0] == "1 trials; 1 min 40 s spent, estimating the time left"
+    assert standing(made.snapshot())[0] == "1 trial; 1 min 40 s spent, estimating the time left"
     made.take([trial(number) for number in range(1, 9)], tasks)
     assert made.snapshot().is_estimating
     tell(made, "search: conv")
@@ -474,7 +474,7 @@ def test_no_time_left_is_told_before_a_whole_round_was_seen() -> None:
 
 def test_a_budget_of_seconds_needs_no_estimate() -> None:
     made = state(Clock(), [conv()], [trial(0)], budget=SearchBudget(per_task=17, seconds=30.0))
-    assert standing(made.snapshot())[0] == "1 trials; 10 s spent, 20 s left"
+    assert standing(made.snapshot())[0] == "1 trial; 10 s spent, 20 s left"
 
 
 def test_at_the_end_nothing_is_estimated() -> None:
@@ -616,7 +616,7 @@ def test_plain_lines_tell_the_start_and_end_of_a_task_and_little_else() -> None:
         clock.now += 0.2
         told += lines.of(made.snapshot())
     assert len(told) == 2
-    assert told[0].startswith("1 trials; 1")
+    assert told[0].startswith("1 trial; 1")
     made.take([], [conv(state="finished", stopped_because="flat", errors={"run_error": 2}), dense(state="failed", stopped_because="bad")])
     assert lines.of(made.snapshot()) == [
         "conv: finished after 9 trials, 20.00 to 10.00 us (2.00x), failed: 2 run: flat",
@@ -811,7 +811,7 @@ def test_on_a_terminal_the_table_is_drawn_and_taken_away_unless_the_search_faile
         progress.update([trial(0)], [conv(), dense()])
         drawn = screen.getvalue()
         assert "2.00x" in drawn
-        assert "1 trials" in drawn
+        assert "1 trial;" in drawn
         if error is not None:
             raise error
     after = screen.getvalue()[len(drawn) :]

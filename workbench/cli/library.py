@@ -14,6 +14,7 @@ from workbench.cli.grid import Column, Grid, Line, Sentence
 from workbench.cli.output import show
 from workbench.cli.sessions import find_session, profile_of
 from workbench.library import Library, Winner, collect
+from workbench.report.figures_text import plural
 from workbench.session import SessionDirectory
 
 _COLUMNS = (
@@ -58,7 +59,7 @@ def _add(options: argparse.Namespace, library: Library) -> int:
 
 def _list(options: argparse.Namespace, library: Library) -> int:
     winners = library.all()
-    return _show(options, library, winners, [f"{len(winners)} winners in {library.place}"], {"winners": _dicts(winners)})
+    return _show(options, library, winners, [f"{plural(len(winners), 'winner')} in {library.place}"], {"winners": _dicts(winners)})
 
 
 def _find(options: argparse.Namespace, library: Library) -> int:

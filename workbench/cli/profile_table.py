@@ -14,6 +14,7 @@ from workbench.escaping import plain
 from workbench.links import difference_note
 from workbench.records.peaks import Peaks
 from workbench.records.profile import DEBUG_RUNTIME_COLUMNS, Profile, Row
+from workbench.report.figures_text import plural
 
 HOTTEST_ROWS = 40
 
@@ -161,9 +162,9 @@ def _totals(profile: Profile) -> list[str]:
     totals = []
     if profile.rows_us is not None:
         rounds = "one round" if profile.repeats == 1 else f"medians of {profile.repeats:,} rounds"
-        threads = f"{profile.threads} thread{'' if profile.threads == 1 else 's'}"
+        threads = plural(profile.threads, "thread")
         source = f" ({rounds}, {threads})" if profile.repeats else ""
-        totals.append(f"sum of {len(profile.rows):,} row{'' if len(profile.rows) == 1 else 's'}: {formats.microseconds(profile.rows_us)} us{source}")
+        totals.append(f"sum of {plural(len(profile.rows), 'row')}: {formats.microseconds(profile.rows_us)} us{source}")
     if profile.total_us is not None:
         spread = f" ± {formats.microseconds(profile.total_us_iqr)} us (median ± IQR)" if profile.total_us_iqr is not None else " (one round)"
         totals.append(f"end to end: {formats.microseconds(profile.total_us)} us{spread}")

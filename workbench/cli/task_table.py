@@ -14,6 +14,7 @@ from workbench.records.peaks import Peaks
 from workbench.records.profile import Profile, Task
 from workbench.records.selection import Selection
 from workbench.records.tuning import TaskProgress
+from workbench.report.figures_text import plural
 from workbench.selection import covered_share, forecast_speedup, hottest
 
 FORECAST_FACTOR = 2.0
@@ -120,4 +121,4 @@ def task_limits(task: Task, progress: TaskProgress | None, peaks: Peaks | None) 
 def _name(task: Task) -> str:
     """The first kernel's name, and the number of others that have the same structure."""
     others = len(task.kernels) - 1
-    return f"{task.name} +{others} kernel{'' if others == 1 else 's'}" if others > 0 else task.name
+    return f"{task.name} +{plural(others, 'kernel')}" if others > 0 else task.name

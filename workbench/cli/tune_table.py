@@ -17,6 +17,7 @@ from workbench.escaping import plain
 from workbench.records.profile import Profile
 from workbench.records.trial import WRONG_RESULT
 from workbench.records.tuning import FAILED, FASTER, NOTE, DryRun, TaskProgress
+from workbench.report.figures_text import plural
 
 _REMEDY = "widen the terminal, or use --json"
 
@@ -91,9 +92,9 @@ def _dry_totals(result: Mapping[str, Any], dry: list[DryRun]) -> list[str]:
     failed = sum(sum(counts.failures.values()) for counts in dry)
     parts = [f"{built:,} built", f"{checked:,} checked and right"]
     parts += [f"{number:,} {words}" for number, words in ((unchecked, "built and not checked"), (failed, "failed")) if number]
-    totals = [f"{_number(candidates, 'candidate')}, none measured: {', '.join(parts)}"]
+    totals = [f"{plural(candidates, 'candidate')}, none measured: {', '.join(parts)}"]
     if rejected:
-        totals.append(f"{_number(rejected, 'draw')} of decisions rejected: they gave no valid schedule, and so no candidate")
+        totals.append(f"{plural(rejected, 'draw')} of decisions rejected: they gave no valid schedule, and so no candidate")
     return [*totals, f"{duration(result['seconds'])}: {result['stopped_because'] or 'not ended'}"]
 
 
@@ -104,8 +105,8 @@ def _sources(result: Mapping[str, Any]) -> list[str]:
 
 def _source(source: Mapping[str, Any]) -> str:
     return (
-        f"from {plain(source['source'], 120)}: {_number(source['schedules'], 'schedule')} taken; {source['for_target']:,} of "
-        f"{_number(source['records'], 'record')} for this target, {_number(source['bad_lines'], 'line')} that cannot be used"
+        f"from {plain(source['source'], 120)}: {plural(source['schedules'], 'schedule')} taken; {source['for_target']:,} of "
+        f"{plural(source['records'], 'record')} for this target, {plural(source['bad_lines'], 'line')} that cannot be used"
     )
 
 
@@ -118,7 +119,7 @@ def _workload(workload: Mapping[str, Any]) -> str:
 
 
 def _translated(task: Mapping[str, Any]) -> str:
-    parts = [f"{task['translated']} of the fastest {_number(task['tried'], 'record')} translated to {plain(task['name'], 60)}"]
+    parts = [f"{task['translated']} of the fastest {plural(task['tried'], 'record')} translated to {plain(task['name'], 60)}"]
     parts.append(f"{task['right']} of {task['measured']} measured right")
     if task["best_us"] is not None:
         parts.append(f"the fastest takes {formats.microseconds(task['best_us'])} us, in the log {formats.microseconds(task['best_claimed_us'])} us")
@@ -164,14 +165,14 @@ def _totals(result: Mapping[str, Any], tasks: list[TaskProgress], searched: Coll
     if timed:
         before_us = sum(weight * before for weight, before, _ in timed)
         now_us = sum(weight * now for weight, _, now in timed)
-        calls = _number(sum(weight for weight, _, _ in timed), "call")
+        calls = plural(sum(weight for weight, _, _ in timed), "call")
         totals.append(f"{calls} of these kernels: {_change(before_us, now_us)}")
         forecast_us = model_forecast_us(profile, searched)
         if profile.total_us is not None and forecast_us:
             known = " with what was found for other tasks before" if forecast_us != model_forecast_us(profile, tasks) else ""
             totals.append(f"forecast of the whole model{known}: {_change(profile.total_us, forecast_us)}")
     trials = sum(task.trials for task in tasks)
-    totals.append(f"{trials:,} trials of these tasks, {duration(result['seconds'])}: {result['stopped_because'] or 'not ended'}")
+    totals.append(f"{plural(trials, 'trial')} of these tasks, {duration(result['seconds'])}: {result['stopped_because'] or 'not ended'}")
     return totals
 
 
@@ -198,7 +199,3 @@ def _failures(failed: Sequence[tuple[TaskProgress, Mapping[str, int]]]) -> list[
         if errors.get(WRONG_RESULT)
     ]
     return lines + [f"{task.name} failed: {task.stopped_because}" for task, _ in failed if task.state == FAILED]
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -8,6 +8,7 @@ from workbench.cli import formats
 from workbench.cli.tune_figures import gain
 from workbench.cli.tune_state import Snapshot
 from workbench.records.tuning import ENDED, WAITING, TaskProgress
+from workbench.report.figures_text import plural
 
 _LINE_S = 5.0
 _LINE_WHILE_WAITING_S = 30.0
@@ -28,11 +29,11 @@ def standing(snapshot: Snapshot) -> list[str]:
         return [f"waiting for {snapshot.waits_for} to end, {duration(snapshot.seconds)} so far"]
     if not snapshot.is_begun:
         return [f"{snapshot.doing or 'starting the worker'}; {duration(snapshot.seconds)} spent"]
-    trials = f"{snapshot.trials:,}" + (f" of {snapshot.trials_limit:,}" if snapshot.trials_limit is not None else "")
+    trials = plural(snapshot.trials, "trial") if snapshot.trials_limit is None else f"{snapshot.trials:,} of {plural(snapshot.trials_limit, 'trial')}"
     rate = "" if snapshot.rate is None else f", {snapshot.rate:.2g} a second"
     unknown = "estimating the time left" if snapshot.is_estimating else "time left unknown"
     left = unknown if snapshot.left_s is None else f"{duration(snapshot.left_s)} left"
-    sentences = [f"{trials} trials{rate}; {duration(snapshot.seconds)} spent, {left}"]
+    sentences = [f"{trials}{rate}; {duration(snapshot.seconds)} spent, {left}"]
     doing = snapshot.doing or "starting the worker"
     sentences.append(doing if snapshot.silent_s is None else f"no trial for {duration(snapshot.silent_s)}: {doing}")
     if snapshot.model_us is not None and snapshot.forecast_us is not None and snapshot.forecast_us > 0:
@@ -94,4 +95,4 @@ def _end(task: TaskProgress) -> str:
     errors = task.errors if task.dry_run is None else task.dry_run.failures
     course = f", {formats.microseconds(before_us)} to {formats.microseconds(now_us)} us ({faster:.2f}x)" if faster is not None else ""
     failed = f", failed: {short_errors(errors)}" if errors else ""
-    return f"{task.name}: {task.state} after {task.trials} trials{course}{failed}: {task.stopped_because}"
+    return f"{task.name}: {task.state} after {plural(task.trials, 'trial')}{course}{failed}: {task.stopped_because}"

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from workbench.matching.layouts import likeness
 from workbench.matching.names import MOVES, FunctionName, call_number, parse_function
@@ -103,6 +102,8 @@ def match_rows(rows: Sequence[NodeRow], program: Sequence[Structure]) -> dict[st
         return {}
     if not program:
         return {row.node: Match(None, 0, 0.0, ("there is no program to match it with",)) for row in rows}
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415 - it takes half a second to load, and no other command needs it
+
     alike = np.array([[_likeness(function.name, structure) for structure in program] for function in functions])
     shapes = np.array([[likeness(function.shape, structure.shape) for structure in program] for function in functions])
     calls = np.array([[len(function.rows) != len(structure.calls) for structure in program] for function in functions], dtype=float)

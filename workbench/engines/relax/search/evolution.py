@@ -21,9 +21,10 @@ _AT_RANDOM = 0.12
 _NEIGHBOURS = 0.25
 """Share of a round that is the most promising near the fastest schedule so far."""
 
-_FRUITLESS_TRIES = 12
-_FRUITLESS_DRAWS = 400
-"""Draws before a search gives up that knows nothing yet, however few candidates are wanted: on a GPU one of some hundred may be valid."""
+_MOST_IN_VAIN = 400
+"""After so many decisions in a row that gave nothing new, the space is taken to hold no more; on a GPU one of some hundred may be valid."""
+
+_NOTHING_UNTRIED = 16  # so many in vain it counts for that no decision is left that was not tried
 _FIRST_DRAW = 4
 
 
@@ -64,16 +65,13 @@ class Evolution:
     def propose(self, count: int) -> list[Sample]:
         """The most promising schedules, some of them picked at random; fewer if the space holds no more."""
         chosen: list[Sample] = []
-        fruitless = 0
-        while len(chosen) < count and fruitless < self._patience(count - len(chosen)):
-            made = self._make(self._ranked(count - len(chosen)))
+        in_vain = 0
+        while len(chosen) < count and in_vain < _MOST_IN_VAIN:
+            genomes = self._ranked(count - len(chosen))
+            made = self._make(genomes)
             chosen.extend(made)
-            fruitless = 0 if made else fruitless + 1
+            in_vain = 0 if made else in_vain + (len(genomes) or _NOTHING_UNTRIED)
         return chosen
-
-    def _patience(self, count: int) -> int:
-        """Tries, of so many schedules each, that may be in vain one after the other."""
-        return _FRUITLESS_TRIES if self._model.is_fitted else max(_FRUITLESS_TRIES, _FRUITLESS_DRAWS // count)
 
     def _make(self, genomes: Sequence[Genome]) -> list[Sample]:
         """Make schedules; what gives none, or one that is known, is never tried again."""
