@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -263,9 +264,11 @@ def test_a_process_that_dies_is_a_value_that_says_what_was_done(session: workben
     holder: list[RelayApplication] = []
 
     def kill(phase: str, share: float) -> None:
+        """Stop the process, so that it cannot answer any more, and kill it while it is waited for."""
         del share
-        if phase == "run the model with schedules":
-            os.kill(holder[0].pid or 0, signal.SIGKILL)
+        if phase == "verify: inputs of seed 0" and (pid := holder[0].pid) is not None:
+            os.kill(pid, signal.SIGSTOP)
+            threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
 
     engine, application = opened_application(session, old_python, tmp_path, on_progress=kill)
     holder.append(application)

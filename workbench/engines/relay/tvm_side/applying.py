@@ -61,9 +61,9 @@ class Both:
 
 def both_of(held: Held) -> tuple[Both, tuple[Model, Model]]:
     """What `build` has built: the untuned model first."""
-    both: Both = held.tasks[_KEPT]
-    if both.tuned is None:
-        raise RuntimeError("no model was built")
+    both: Both | None = held.tasks.get(_KEPT)
+    if both is None or both.tuned is None:
+        raise RuntimeError("no model was built in this process")
     return both, (both.untuned, both.tuned)
 
 
