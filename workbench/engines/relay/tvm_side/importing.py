@@ -62,13 +62,25 @@ def _onnx(arguments: dict[str, Any]) -> Source:
             node.name = name  # the importer names what it makes by it
         shapes = {name: list(shape) for name, shape in arguments["shapes"].items()}
         outputs = [value.name for value in model.graph.output]
+        _check_given(model.graph.input, shapes)
         module, params = relay.frontend.from_onnx(model, shape=shapes or None)
+    except Refusal:
+        raise
     except Exception as error:
         raise Refusal(MODEL, f"The old TVM cannot import the ONNX model: {last_line(error)}.", "Try --engine relax, or another shape.") from error
     weights = {name: value.numpy() for name, value in params.items()}
     source = _source(module, arguments, weights, lambda calls: onnx_operators(calls, operators))
     source.outputs = outputs
     return source
+
+
+def _check_given(inputs: Any, shapes: dict[str, list[int]]) -> None:
+    """TVM takes any shape that is given, and some of its operators do not look at it."""
+    for value in inputs:
+        declared = [size.dim_value for size in value.type.tensor_type.shape.dim]
+        given = shapes.get(value.name, declared)
+        if len(given) != len(declared) or any(size not in (0, chosen) for size, chosen in zip(declared, given)):
+            raise Refusal(MODEL, f"{value.name} has the shape {tuple(declared)}, not {tuple(given)}.", "Only unknown dimensions can be given.")
 
 
 def _workload(arguments: dict[str, Any]) -> Source:

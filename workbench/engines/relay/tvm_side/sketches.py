@@ -129,7 +129,7 @@ def _restored(task: Any, line: str) -> Any:
         found = measure_record.load_record_from_string(_with_result(line))[0]
         if found.task.workload_key != task.workload_key:
             return None
-        return task.compute_dag.infer_bound_from_state(found.state)
+        return task.compute_dag.infer_bound_from_state(found.state).state_object  # the policy takes no wrapper
     except Exception:
         return None
 
