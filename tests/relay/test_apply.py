@@ -17,7 +17,7 @@ import pytest
 
 import workbench
 from tests.relay.models import CONVOLUTION
-from tests.relay.opened import CONV, DENSE, FAST, FOR_A_GPU, SLOW, WRONG
+from tests.relay.opened import CONV, FAST, FOR_A_GPU, SLOW, WRONG
 from workbench.engines.apply_protocol import OutputsCompared, RecordedSchedule
 from workbench.engines.relay import interpreter
 from workbench.engines.relay.application import RelayApplication
@@ -270,7 +270,7 @@ def test_a_process_that_dies_is_a_value_that_says_what_was_done(session: workben
     engine, application = opened_application(session, old_python, tmp_path, on_progress=kill)
     holder.append(application)
     try:
-        built = application.build({CONV: RecordedSchedule(trace, fingerprint(trace)), DENSE: RecordedSchedule("", "")}, tmp_path / "built")
+        built = application.build({CONV: RecordedSchedule(trace, fingerprint(trace))}, tmp_path / "built")
         assert not isinstance(built, Failed), built
         found = application.compare_outputs(0, each_kernel=False)
     finally:
