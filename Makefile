@@ -2,6 +2,7 @@
 #
 # PYTHON  the Python that the environment is made from (default: the first of python3, python3.13, python3.12, python3.11 that fits)
 # VENV    where the environment lies (default: .venv)
+# RELAY_PYTHON  the Python that make venv-relay makes .venv-relay from (default: 3.10, else 3.8, on PATH or from pyenv)
 # ARGS    more arguments for pytest, for example: make test ARGS="tests/unit -k links"
 
 VENV ?= .venv
@@ -12,6 +13,8 @@ BIN := $(VENV)/bin
 LOCKED := $(VENV)/.locked
 READY := $(VENV)/.ready
 TORCH := $(VENV)/.torch
+RELAY_PYTHON ?=
+RELAY := .venv-relay/.ready
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --no-deps
 
 .DEFAULT_GOAL := help
@@ -21,7 +24,7 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --no
 BUNDLES := workbench/notebook/static/built.json
 BUNDLED := $(wildcard workbench/notebook/*.mjs workbench/notebook/*.css workbench/notebook/*/*.mjs workbench/notebook/*/*.css)
 
-.PHONY: help venv lab demo test test-js torch test-torch lint format wheel bench clean
+.PHONY: help venv lab demo test test-js torch test-torch venv-relay test-relay lint format wheel bench clean
 
 help: ## List what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +47,11 @@ torch: $(TORCH) ## Install torch into the environment, for .pt2 archives
 
 test-torch: $(TORCH) ## Run the tests that need torch
 	$(BIN)/python -m pytest -m torch $(ARGS)
+
+venv-relay: $(RELAY) ## Set up a Python with an old TVM in .venv-relay, for the relay engine
+
+test-relay: $(BUNDLES) $(RELAY) ## Run the tests of the relay engine on that Python
+	WORKBENCH_RELAY_PYTHON=$(CURDIR)/.venv-relay/bin/python $(BIN)/python -m pytest -m relay $(ARGS)
 
 lint: $(READY) ## Check style, types and layers
 	$(BIN)/ruff check
@@ -104,4 +112,28 @@ $(BUNDLES): $(READY) $(BUNDLED) hatch_build.py package.json package-lock.json
 # Not in the lock: large, and only .pt2 files need it. The lock bounds it, so it changes no other package.
 $(TORCH): $(READY)
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --constraint requirements.lock torch==2.13.0
+	@touch $@
+
+# The lock is that of 3.10; for 3.8, which lacks some of its versions, pip chooses within the bounds that this TVM needs.
+$(RELAY): requirements-relay.lock
+	@python='$(RELAY_PYTHON)'; \
+	fits() { "$$1" -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 8), (3, 10)))' 2>/dev/null; }; \
+	if [ -z "$$python" ]; then \
+	  for name in python3.10 "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.10.*/bin/python python3.8 "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.8.*/bin/python; do \
+	    if fits "$$name"; then python=$$name; break; fi; \
+	  done; \
+	fi; \
+	if [ -z "$$python" ] || ! fits "$$python"; then \
+	  echo "The old TVM needs Python 3.10 or 3.8: none was found. Name it: make venv-relay RELAY_PYTHON=/path/to/python3.10" >&2; \
+	  exit 1; \
+	fi; \
+	echo "Setting up .venv-relay with $$($$python --version)."; \
+	"$$python" -m venv --clear .venv-relay
+	@pip="env PIP_DISABLE_PIP_VERSION_CHECK=1 .venv-relay/bin/python -m pip install --quiet"; \
+	if .venv-relay/bin/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 10))'; then \
+	  $$pip --no-deps -r requirements-relay.lock; \
+	else \
+	  $$pip --no-deps hhb-tvm==3.2.3 && $$pip numpy==1.23.5 onnx==1.14.0 protobuf==3.20.3 tflite tqdm decorator attrs psutil scipy tornado \
+	    cloudpickle typing_extensions 'xgboost<2' synr ml_dtypes pytest pandas; \
+	fi
 	@touch $@

@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from workbench import machine
+from workbench.errors import InputError
+from workbench.escaping import plain
+from workbench.old_python import VARIABLE, ask_versions, find_old_python
 from workbench.records.machine import CpuFacts, CudaFacts, Machine
 
 TVM_VERSION = "0.27.0.post1"
@@ -28,6 +31,8 @@ ABI_TIMEOUT_S = 120.0
 LOW_DISK_BYTES = 2 * 10**9
 LOW_MEMORY_BYTES = 10**9
 GIB = 2**30
+
+_XGBOOST_TOO_NEW = 2
 
 Status = Literal["ok", "warning", "fault"]
 
@@ -87,6 +92,7 @@ def examine(
     abi_command: Sequence[str] = ABI_COMMAND,
     abi_timeout_s: float = ABI_TIMEOUT_S,
     environment: Mapping[str, str] = os.environ,
+    python: str = "",
 ) -> DoctorReport:
     """Run every check.
 
@@ -95,6 +101,7 @@ def examine(
         abi_command: The self-check to run in a child process.
         abi_timeout_s: When to give the child up.
         environment: Environment variables to judge.
+        python: The old Python of the relay engine, as the user gives it; empty takes the environment variable's, if there is one.
     """
     here = machine.read_machine()
     abi = run_abi_check(abi_command, abi_timeout_s)
@@ -112,6 +119,7 @@ def examine(
         _check_toolkit(here),
         _check_disk(sessions),
         _check_tracker(environment),
+        _check_old_python(python or environment.get(VARIABLE, "")),
     )
     return DoctorReport(checks, here)
 
@@ -293,6 +301,28 @@ def _check_disk(sessions: Path) -> Check:
     if disk.free_bytes < LOW_DISK_BYTES:
         return Check("disk", "warning", value, "Free some space or give a folder on another disk with --session.")
     return Check("disk", "ok", value)
+
+
+def _check_old_python(given: str) -> Check:
+    """What the relay engine's Python has and lacks."""
+    name = "old python"
+    if not given:
+        return Check(name, "ok", f"not used ({VARIABLE} is not set)")
+    try:
+        python = find_old_python(given)
+    except InputError as error:
+        return Check(name, "fault", error.message, error.remedy)
+    versions, failure = ask_versions(python)
+    if failure:
+        return Check(name, "fault", f"{plain(python, 120)}: {failure}", "Install TVM 0.8 to 0.18 there: environment-relay.yml says with what.")
+    value = f"{plain(python, 120)}: " + ", ".join(f"{item} {version}" for item, version in versions.items() if not version.startswith("!"))
+    xgboost = versions.get("xgboost", "")
+    if not xgboost or xgboost.startswith("!") or int(xgboost.partition(".")[0]) >= _XGBOOST_TOO_NEW:
+        what = "no xgboost" if not xgboost else f"xgboost {xgboost.removeprefix('!')} is too new"
+        return Check(name, "warning", f"{value}; {what}: searches have no cost model", 'Install an older one there: pip install "xgboost<2".')
+    if "pytest" not in versions:
+        return Check(name, "warning", f"{value}; no pytest, which parts of old TVM import", "Install it there: pip install pytest.")
+    return Check(name, "ok", value)
 
 
 def _check_tracker(environment: Mapping[str, str]) -> Check:

@@ -6,8 +6,10 @@ It never comes from a session directory: strangers write those.
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 from workbench.errors import EnvironmentFault, InputError
@@ -15,6 +17,10 @@ from workbench.escaping import plain
 
 VARIABLE = "WORKBENCH_RELAY_PYTHON"
 """Environment variable that names it where nothing is given."""
+
+_TIMEOUT_S = 120.0
+_TVM_SIDE = Path(__file__).parent / "engines" / "relay"
+_ASK = "import json, sys; sys.path[0] = sys.argv[1]; from tvm_side import about; print(json.dumps(about.versions(None, {}, (), None)))"
 
 HOW_TO = f"Name one with --python PATH|KERNELSPEC (python= in Python), or in {VARIABLE}; environment-relay.yml or `make venv-relay` makes one."
 
@@ -40,6 +46,24 @@ def find_old_python(given: str = "") -> str:
     if program is None:
         raise InputError(f"There is no program and no Jupyter kernelspec {plain(text)}.", "See: jupyter kernelspec list. Or give a path.")
     return str(Path(program).absolute())
+
+
+def ask_versions(python: str, timeout_s: float = _TIMEOUT_S) -> tuple[dict[str, str], str]:
+    """Versions of TVM and of what it depends on in an old Python, and what is wrong with it, in one phrase; one of both is empty."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    try:
+        done = subprocess.run(
+            [python, "-c", _ASK, str(_TVM_SIDE)], capture_output=True, text=True, errors="replace", env=environment, timeout=timeout_s, check=False
+        )
+        found = json.loads(done.stdout.splitlines()[-1])
+        return {plain(str(name)): plain(str(value), 200) for name, value in found.items()}, ""
+    except subprocess.TimeoutExpired:
+        return {}, f"no answer within {timeout_s:g} s"
+    except OSError as error:
+        return {}, plain(str(error), 200)
+    except (ValueError, IndexError, AttributeError):
+        words = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        return {}, plain(words[-1] if words else f"it ended with exit code {done.returncode}", 300)
 
 
 def need_old_python(python: str) -> None:

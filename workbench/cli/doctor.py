@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from workbench import doctor
+from workbench.cli.arguments import add_python_option
 from workbench.cli.formats import table_console
 from workbench.cli.output import show
 from workbench.doctor import Check, DoctorReport
@@ -20,16 +21,18 @@ _STYLES = {"ok": "green", "warning": "yellow", "fault": "bold red"}
 def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("doctor", parents=[shared], help="check TVM, compiler, CPU, GPUs; one line each with a remedy")
-    parser.set_defaults(run=lambda options: run_doctor(session=options.session, json_to=options.json, quiet=options.quiet))
+    add_python_option(parser)
+    parser.set_defaults(run=lambda options: run_doctor(session=options.session, json_to=options.json, quiet=options.quiet, python=options.python))
 
 
-def run_doctor(*, session: str | None = None, json_to: str | None, quiet: bool) -> int:
+def run_doctor(*, session: str | None = None, json_to: str | None, quiet: bool, python: str = "") -> int:
     """Examine this machine and print one line a check, with the remedy below where there is one.
 
     Args:
         session: The directory that will be written; None looks at the place where sessions go by default.
         json_to: ``-`` for JSON alone on stdout, a file name for JSON in that file besides the lines, None for lines only.
         quiet: Print only warnings and faults.
+        python: The old Python of the relay engine; empty takes that of the environment variable.
 
     Returns:
         Exit code: 0, or 1 if a fault was found.
@@ -37,7 +40,7 @@ def run_doctor(*, session: str | None = None, json_to: str | None, quiet: bool) 
     Raises:
         EnvironmentFault: The JSON file cannot be written.
     """
-    report = doctor.examine() if session is None else doctor.examine(sessions=Path(session))
+    report = doctor.examine(python=python) if session is None else doctor.examine(sessions=Path(session), python=python)
     show([], values=report.to_dict(), json_to=json_to)
     if json_to != "-":
         print_report(report, table_console(), quiet=quiet)

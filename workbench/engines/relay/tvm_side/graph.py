@@ -69,30 +69,35 @@ class _Calls:
     def __init__(self, source: Source) -> None:
         self.ops: list[str] = []
         self.reads: list[list[int]] = []
-        self.weights: list[list[str]] = []
+        self.weights: list[list[tuple[list[int], str]]] = []
         self.inputs: list[list[str]] = []
         self.nodes: list[Any] = []
         found: dict[Any, tuple[list[int], list[str]]] = {}
+        tensors: dict[Any, list[tuple[list[int], str]]] = {}
         body = source.module["main"].body
         for node in dataflow(body):
             if isinstance(node, relay.Var):
-                found[node] = ([], [node.name_hint])
+                is_input = node.name_hint in source.inputs
+                found[node] = ([], [node.name_hint] if is_input else [])
+                tensors[node] = [] if is_input else tensors_of(node.checked_type)
             elif isinstance(node, relay.Constant):
                 found[node] = ([], [])
+                tensors[node] = tensors_of(node.checked_type)
             elif isinstance(node, relay.TupleGetItem):
                 found[node] = found[node.tuple_value]
             else:
                 items = node.args if isinstance(node, relay.Call) else node.fields
                 calls = [number for item in items for number in found[item][0]]
                 names = [name for item in items for name in found[item][1]]
+                tensors[node] = [tensor for item in items for tensor in tensors.get(item, [])] if isinstance(node, relay.Tuple) else []
                 if isinstance(node, relay.Tuple):
                     found[node] = (calls, names)
                     continue
                 found[node] = ([len(self.ops)], [])
                 self.ops.append(str(node.op.name))
                 self.reads.append(calls)
-                self.inputs.append([name for name in names if name in source.inputs])
-                self.weights.append([name for name in names if name not in source.inputs])
+                self.inputs.append(names)
+                self.weights.append([tensor for item in items for tensor in tensors.get(item, [])])
                 self.nodes.append(node)
         self.results = [found[item] for item in (body.fields if isinstance(body, relay.Tuple) else [body])]
 
@@ -209,14 +214,13 @@ def _neighbours(reads: list[list[int]], numbers: list[int | None], results: list
 
 def _source_graph(source: Source, owners: dict[int, int]) -> dict[str, Any]:
     calls = _Calls(source)
-    shapes = {parameter.name_hint: tensors_of(parameter.checked_type) for parameter in source.module["main"].params}
     operators = []
     for place, operator in enumerate(source.operators):
         reads, weights = [], []
         for number in operator.calls:
             reads += [f"input {name}" for name in calls.inputs[number]]
             reads += [f"operator {owners[read]}" for read in calls.reads[number] if owners[read] != place]
-            weights += [tensor for name in calls.weights[number] for tensor in shapes[name]]
+            weights += calls.weights[number]
         last = calls.nodes[operator.calls[-1]] if operator.calls else None
         operators.append(
             {
