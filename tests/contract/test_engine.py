@@ -468,7 +468,8 @@ def test_a_process_that_dies_is_a_failure_that_says_what_was_done(apply: Callabl
     def kill(phase: str, share: float) -> None:
         if phase in victims:
             victims.remove(phase)
-            os.kill(application._process.pid, signal.SIGSEGV)  # type: ignore[attr-defined] # noqa: SLF001 - the fault is what is tested
+            assert application.pid is not None
+            os.kill(application.pid, signal.SIGSEGV)
 
     application, kernel, schedule = apply(kill)
     victims.append("build")

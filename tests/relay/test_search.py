@@ -37,7 +37,7 @@ from workbench.records.trial import BUILD_ERROR, OK, REJECTED, RUN_ERROR, RUN_TI
 from workbench.records.tuning import STOPPED, TuneRequest
 from workbench.session import SessionDirectory
 from workbench.tuning_database import for_target
-from workbench.worker.log_records import read_logs
+from workbench.worker.autotvm_records import read_autotvm_log
 
 OPTIONS = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "x86-64-v2", "num-cores": 2}
 TARGET = TargetSpec("llvm", json.dumps(OPTIONS, sort_keys=True), "cpu", "llvm x86-64, 2 threads")
@@ -212,22 +212,20 @@ def test_other_seeds_give_other_candidates(lab: Lab) -> None:
 
 def test_schedules_of_another_search_of_the_same_kernel_are_tried_first(lab: Lab, tmp_path: Path) -> None:
     records = LogRecords(tmp_path)
-    for space in ("auto-scheduler", "autotvm-random"):
-        for kernel in (DENSE, CONV):
-            task = lab.task(kernel, space)
-            for place, candidate in enumerate(task.propose(2)):
-                records.append(task, trial_of(candidate, 10.0 + place), candidate.trace)
+    for kernel in (DENSE, CONV):
+        task = lab.task(kernel, "autotvm-random")
+        for place, candidate in enumerate(task.propose(2)):
+            records.append(task, trial_of(candidate, 10.0 + place), candidate.trace)
     records.close()
-    found = for_target(read_logs(tmp_path), TARGET).records
-    assert len(found) == 8
-    for space in ("auto-scheduler", "autotvm-random"):
-        task = lab.task(DENSE, space, seed=8)
-        taken = task.transfer(found)
-        assert [record.time_us for record in taken] == pytest.approx([10.0, 11.0])
-        proposed = task.propose(3)
-        assert [item.origin for item in proposed] == ["transfer", "transfer", "search"]
-        assert len({item.fingerprint for item in (*proposed, *task.propose(3))}) == 6
-        task.learn([Outcome(item.fingerprint, 5.0) for item in proposed])
+    found = for_target(read_autotvm_log(tmp_path), TARGET).records
+    assert len(found) == 4
+    task = lab.task(DENSE, "autotvm-random", seed=8)
+    taken = task.transfer(found)
+    assert [record.time_us for record in taken] == pytest.approx([10.0, 11.0])
+    proposed = task.propose(3)
+    assert [item.origin for item in proposed] == ["transfer", "transfer", "search"]
+    assert len({item.fingerprint for item in (*proposed, *task.propose(3))}) == 6
+    task.learn([Outcome(item.fingerprint, 5.0) for item in proposed])
 
 
 def trial_of(candidate: Candidate, time_us: float) -> Trial:

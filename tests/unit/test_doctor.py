@@ -175,14 +175,14 @@ def test_the_exit_code_says_whether_there_is_a_fault(
     status: doctor.Status, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = report_of(Check("disk", status, "value", "remedy"))
-    monkeypatch.setattr(doctor, "examine", lambda: report)
+    monkeypatch.setattr(doctor, "examine", lambda **_: report)
     assert cli.run_doctor(json_to="-", quiet=False) == code
     assert json.loads(capsys.readouterr().out) == report.to_dict()
 
 
 def test_json_goes_to_a_file_and_the_lines_to_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     report = report_of(Check("disk", "ok", "plenty"))
-    monkeypatch.setattr(doctor, "examine", lambda: report)
+    monkeypatch.setattr(doctor, "examine", lambda **_: report)
     cli.run_doctor(json_to=str(tmp_path / "report.json"), quiet=False)
     assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8")) == report.to_dict()
     assert "plenty" in capsys.readouterr().out
@@ -190,7 +190,7 @@ def test_json_goes_to_a_file_and_the_lines_to_the_screen(tmp_path: Path, monkeyp
 
 def test_a_json_file_that_cannot_be_written_is_an_environment_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     report = report_of(Check("disk", "ok", "plenty"))
-    monkeypatch.setattr(doctor, "examine", lambda: report)
+    monkeypatch.setattr(doctor, "examine", lambda **_: report)
     with pytest.raises(EnvironmentFault, match="cannot be written"):
         cli.run_doctor(json_to=str(tmp_path / "missing" / "report.json"), quiet=True)
 
@@ -211,4 +211,4 @@ def test_the_disk_is_the_one_of_the_session_that_is_named(monkeypatch: pytest.Mo
     monkeypatch.setattr(doctor, "examine", note)
     assert main(["--session", str(tmp_path / "s"), "doctor", "--json", "-"]) == 0
     assert main(["doctor", "--json", "-"]) == 0
-    assert asked == [{"sessions": tmp_path / "s"}, {}]
+    assert asked == [{"sessions": tmp_path / "s", "python": ""}, {"python": ""}]

@@ -72,4 +72,4 @@ def test_a_model_with_other_inputs_or_outputs_says_so(model: Path) -> None:
 
 def test_without_onnxruntime_there_is_a_reason(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_reference, "_PACKAGE", "no_such_onnxruntime")
-    assert answer(model, DATA, DATA).values["why_not"] == "onnxruntime is not installed here"
+    assert answer(model, DATA, DATA).values["why_not"] == "onnxruntime is not installed here (pip install onnxruntime)"

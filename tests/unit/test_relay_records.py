@@ -19,7 +19,7 @@ from workbench.legacy.log_files import AUTO_SCHEDULER_LOG, AUTOTVM_LOG
 from workbench.records.trial import OK, MeasureOptions, Trial
 from workbench.session import SessionDirectory
 from workbench.tuning_database import for_target
-from workbench.worker.log_records import has_logs, read_logs
+from workbench.worker.autotvm_records import has_autotvm_log, read_autotvm_log
 
 KEY = '["0f3d", [1, 16], [64, 16], [1, 64]]'
 SKETCH: dict[str, Any] = {"i": [[KEY, "llvm -keys=cpu"], [[], [["SP", 2, 0, 64, [4, 8], 1], ["AN", 2, 0, 3]]]], "v": "v0.6"}
@@ -142,21 +142,20 @@ def test_the_logs_of_a_session_are_exported_without_their_damaged_lines(session:
         export_records(session, folder)
 
 
-def test_logs_are_records_that_another_search_may_start_from(tmp_path: Path) -> None:
+def test_a_log_of_autotvm_is_records_that_another_search_may_start_from(tmp_path: Path) -> None:
     records = LogRecords(tmp_path)
     records.append(task(), trial(1, 2.5, 3.5), text(SKETCH))
     records.append(task(), trial(2, 4.0), text(TEMPLATE))
     records.close()
-    with (tmp_path / AUTO_SCHEDULER_LOG).open("a") as file:
-        file.write(json.dumps({**SKETCH, "r": [[1e10], 4, 1.0, 1]}) + "\ndamaged\n")
-    assert has_logs(tmp_path)
-    assert not has_logs(tmp_path / "elsewhere")
-    found = read_logs(tmp_path)
+    with (tmp_path / AUTOTVM_LOG).open("a") as file:
+        file.write(json.dumps({**TEMPLATE, "result": [[1e9], 4, 1.0, 1]}) + "\ndamaged\n")
+    assert has_autotvm_log(tmp_path)
+    assert not has_autotvm_log(tmp_path / "elsewhere")
+    found = read_autotvm_log(tmp_path)
     assert [(record.workload.module, record.time_us) for record in found.records] == [
-        (KEY, pytest.approx(3.0)),
-        (f"dense_pack.x86 {json.dumps(TEMPLATE['input'][2])}", pytest.approx(4.0)),
+        (f"dense_pack.x86 {json.dumps(TEMPLATE['input'][2])}", pytest.approx(4.0))
     ]
-    assert [fingerprint(record.trace_json) for record in found.records] == [fingerprint(text(SKETCH)), fingerprint(text(TEMPLATE))]
+    assert [fingerprint(record.trace_json) for record in found.records] == [fingerprint(text(TEMPLATE))]
     assert [line.line for line in found.bad_lines] == [3]
-    assert len(for_target(found, {"kind": "llvm", "keys": ["cpu"]}).records) == 2
+    assert len(for_target(found, {"kind": "llvm", "keys": ["cpu"]}).records) == 1
     assert not for_target(found, {"kind": "llvm", "mcpu": "haswell"}).records

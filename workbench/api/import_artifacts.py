@@ -13,7 +13,7 @@ from workbench.escaping import file_stem, plain
 from workbench.importing.artifacts import AUTO_SCHEDULER_LOG, Artifact, read_artifacts
 from workbench.importing.build import Imported, build_import
 from workbench.legacy.auto_scheduler.log import parse_auto_scheduler_log
-from workbench.legacy.auto_scheduler.workloads import LOG_FILE
+from workbench.legacy.log_files import AUTO_SCHEDULER_LOG as LOG_FILE
 from workbench.records.profile import Profile
 from workbench.records.request import IMPORTED, ModelSource, ProfileRequest
 from workbench.session import SessionDirectory, default_path

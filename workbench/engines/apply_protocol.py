@@ -85,6 +85,11 @@ class Application(Protocol):
 
     unrunnable: str
 
+    @property
+    def pid(self) -> int | None:
+        """Number of the process of both models; None while there is none."""
+        ...
+
     def check(self, kernel: str, schedule: RecordedSchedule) -> Check | Failed:
         """Replay a schedule on a kernel, build it, and compare its output with the untuned kernel's on random inputs.
 

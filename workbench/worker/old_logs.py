@@ -11,9 +11,10 @@ from typing import Any
 from workbench.engines.search_protocol import Translation
 from workbench.errors import InputError
 from workbench.escaping import plain
-from workbench.importing.artifacts import AUTO_SCHEDULER_LOG, read_artifacts
+from workbench.importing import artifacts
 from workbench.legacy.auto_scheduler.log import parse_auto_scheduler_log
-from workbench.legacy.auto_scheduler.workloads import LOG_FILE, LoggedWorkload, logged_workloads
+from workbench.legacy.auto_scheduler.workloads import LoggedWorkload, logged_workloads
+from workbench.legacy.log_files import AUTO_SCHEDULER_LOG
 from workbench.records.profile import Task
 from workbench.records.trial import OK, WRONG_RESULT, Trial
 from workbench.session import RECORDS
@@ -95,11 +96,11 @@ def old_log(place: str, kind: str) -> OldLog | None:
     path = Path(place)
     if path.is_dir():
         folder = path / RECORDS if (path / RECORDS).is_dir() else path
-        path = folder / LOG_FILE
+        path = folder / AUTO_SCHEDULER_LOG
         if not path.is_file():
             return None
-    (artifact,) = read_artifacts([path])
-    if artifact.kind != AUTO_SCHEDULER_LOG:
+    (artifact,) = artifacts.read_artifacts([path])
+    if artifact.kind != artifacts.AUTO_SCHEDULER_LOG:
         raise InputError(
             f"{plain(place, 120)} is a file of another kind ({artifact.kind}).",
             "A search takes sessions, MetaSchedule databases, and logs of the auto_scheduler.",

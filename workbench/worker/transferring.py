@@ -13,7 +13,7 @@ from workbench.records.target import TargetSpec
 from workbench.records.trial import Trial
 from workbench.session import RECORDS
 from workbench.tuning_database import RECORD_FILE, Database, TuningRecord, for_target, merge, read_database
-from workbench.worker.log_records import has_logs, read_logs
+from workbench.worker.autotvm_records import has_autotvm_log, read_autotvm_log
 from workbench.worker.old_logs import Translated, old_log
 
 
@@ -38,7 +38,7 @@ class Transfer:
     """The records of some places for one target.
 
     Args:
-        paths: Sessions, folders of databases, or logs of the auto_scheduler.
+        paths: Sessions, folders of databases or of an AutoTVM log, or logs of the auto_scheduler.
         target: What the records have to be for.
 
     Attributes:
@@ -53,7 +53,7 @@ class Transfer:
     def __init__(self, paths: Sequence[str], target: TargetSpec) -> None:
         logs = [(path, old_log(path, target.kind)) for path in paths]
         self._logs = [log for _, log in logs if log is not None]
-        self._sources = [_source(path, target) for path, log in logs if log is None or _has_database(path)]
+        self._sources = [_source(path, target) for path, log in logs if log is None or _has_records(path)]
         self.records = merge(source.fitting for source in self._sources).records
         self.logged: tuple[LoggedWorkload, ...] = tuple(workload for log in self._logs for workload in log.fitting)
 
@@ -89,13 +89,12 @@ def _folder(text: str) -> Path:
     return path / RECORDS if (path / RECORDS).is_dir() else path
 
 
-def _has_database(text: str) -> bool:
-    return (_folder(text) / RECORD_FILE).is_file()
+def _has_records(text: str) -> bool:
+    folder = _folder(text)
+    return (folder / RECORD_FILE).is_file() or has_autotvm_log(folder)
 
 
 def _source(text: str, target: TargetSpec) -> _Source:
-    found = read_database(_folder(text))
-    path = Path(text)
-    folder = path / RECORDS if (path / RECORDS).is_dir() else path
-    found = read_logs(folder) if has_logs(folder) else read_database(folder)
+    folder = _folder(text)
+    found = read_autotvm_log(folder) if has_autotvm_log(folder) else read_database(folder)
     return _Source(text, len(found.records), len(found.bad_lines), for_target(found, target.options))

@@ -27,8 +27,6 @@ AUTO_SCHEDULER = SPACES[0]
 _AUTOTVM = "autotvm-"
 _MOST_INHERITED = 16
 _PATIENCE_S = 900.0
-_MOST_GIVEN = 32
-"""Schedules of a log that are tried first, the fastest ones."""
 _SAY_NOTHING = (UNMEASURED, DEVICE_LOST)
 _numbers = itertools.count()
 
@@ -74,7 +72,6 @@ class RelayTaskSearch:
         self._told: list[dict[str, Any]] = []
         self._proposed: dict[str, str] = {}
         self._known: set[str] = set()
-        self._given: list[str] = []
         self._inherited: list[Candidate] = []
         described = self._begin()
         self.space_size: int | None = int(described["space_size"])
@@ -93,16 +90,11 @@ class RelayTaskSearch:
         return Candidate(trace="", fingerprint="untuned", origin="baseline", program=self._program(""))
 
     def propose(self, count: int) -> tuple[Candidate, ...]:
-        """Candidates of a log first, then of the policy or tuner."""
+        """Candidates of other searches first, then of the policy or tuner."""
         started = time.perf_counter()
-        given, self._given = self._given[:count], self._given[count:]
-        lines = [*given, *(map(str, self._ask("propose", {"count": count - len(given)})) if count > len(given) else ())]
-        seconds = (time.perf_counter() - started) / max(len(lines), 1)
-        made = {candidate.fingerprint: candidate for candidate in (self._candidate(line, search_s=seconds) for line in lines)}
-        candidates = [candidate for name, candidate in made.items() if name not in self._known]
-        self._known.update(made)
         inherited, self._inherited = self._inherited[:count], self._inherited[count:]
         lines = self._ask("propose", {"count": count - len(inherited)}) if len(inherited) < count else []
+        seconds = (time.perf_counter() - started) / max(len(lines), 1)
         candidates = [*inherited, *(self._candidate(str(line), search_s=seconds) for line in lines)]
         self._proposed.update({candidate.fingerprint: candidate.trace for candidate in candidates})
         return tuple(candidates)
@@ -120,22 +112,12 @@ class RelayTaskSearch:
             for item in known
             if item.trace and _is_readable(item.trace)
         ]
-        self._known.update(fingerprint(item["trace"]) for item in told)
         self._tell(told)
 
     def transfer(self, records: Sequence[TuningRecord]) -> Sequence[TuningRecord]:
-        """Have the fastest schedules of this very kernel in this space proposed first."""
-        taken: list[TuningRecord] = []
-        for record in sorted(records, key=lambda item: item.time_us or math.inf):
-            if len(taken) >= _MOST_INHERITED:
-                break
-            if record.time_us is None or not self._is_own(record.trace_json):
-                continue
-            candidate = replace(self._candidate(record.trace_json, search_s=0.0), origin="transfer")
-            if candidate.fingerprint not in self._known:
-                self._known.add(candidate.fingerprint)
-                self._inherited.append(candidate)
-                taken.append(record)
+        """Have the fastest schedules of AutoTVM for this very kernel proposed first."""
+        fastest = sorted((record for record in records if self._is_own(record.trace_json)), key=lambda item: item.time_us or math.inf)
+        taken = [record for record in fastest if self._inherit(record.trace_json)]
         self._tell([_told(candidate.trace, None, counts=False) for candidate in self._inherited])
         return taken
 
@@ -145,13 +127,10 @@ class RelayTaskSearch:
             return Translation(unlike="a log of auto_scheduler tells AutoTVM nothing")
         if workload.key != self.workload[0]:
             return Translation(unlike="its workload key is another one")
-        claimed_us: dict[str, float] = {}
-        for item in workload.records[:_MOST_GIVEN]:
-            name = fingerprint(item.record.schedule)
-            if name not in claimed_us and name not in self._known:
-                claimed_us[name] = item.time_us
-                self._given.append(item.record.schedule)
-        return Translation(tried=len(workload.records[:_MOST_GIVEN]), claimed_us=claimed_us)
+        fastest = workload.records[:_MOST_INHERITED]
+        claimed_us = {fingerprint(item.record.schedule): item.time_us for item in fastest if self._inherit(item.record.schedule)}
+        self._tell([_told(candidate.trace, None, counts=False) for candidate in self._inherited])
+        return Translation(tried=len(fastest), claimed_us=claimed_us)
 
     def rebuild(self, trace: str) -> Candidate:
         """The candidate of a recorded trace; whether it is this kernel's is found out about when it is built."""
@@ -167,14 +146,20 @@ class RelayTaskSearch:
             search_s=search_s,
         )
 
-    def _is_own(self, trace: str) -> bool:
-        """True for a readable schedule of this kernel in this kind of space."""
-        if not _is_readable(trace):
+    def _inherit(self, trace: str) -> bool:
+        """Have a schedule of another search proposed, unless it is known, or there are enough of them."""
+        candidate = replace(self._candidate(trace, search_s=0.0), origin="transfer")
+        if candidate.fingerprint in self._known or len(self._inherited) >= _MOST_INHERITED:
             return False
-        values = json.loads(trace)
-        if "i" in values:
-            return bool(values["i"][0][0] == self.workload[0])
-        return self._module == "templates" and values["input"][1:3] in json.loads(self.workload[0])
+        self._known.add(candidate.fingerprint)
+        self._inherited.append(candidate)
+        return True
+
+    def _is_own(self, trace: str) -> bool:
+        """True for a readable schedule of AutoTVM of this kernel."""
+        if self._module != "templates" or not _is_readable(trace):
+            return False
+        return json.loads(trace).get("input", [])[1:3] in json.loads(self.workload[0])
 
     def _program(self, trace: str) -> bytes:
         return json.dumps({"function": self._function, "trace": trace}).encode()

@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from workbench.legacy.auto_scheduler.log import AutoSchedulerRecord
 from workbench.records.trial import OK
 
-LOG_FILE = "auto_scheduler.json"
-"""Name of such a log among a session's records."""
-
 
 @dataclass(frozen=True)
 class LoggedRecord:

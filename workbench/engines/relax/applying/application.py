@@ -63,6 +63,11 @@ class RelaxApplication:
         self._owns_nursery = owns_nursery
         self._artifacts: dict[tuple[str, str], Artifact] = {}  # by kernel and fingerprint; that of the untuned one is empty
 
+    @property
+    def pid(self) -> int | None:
+        """Number of the process of both models; None while there is none."""
+        return self._models.pid
+
     def check(self, kernel: str, schedule: RecordedSchedule) -> Check | Failed:
         """Replay, build and check one kernel alone."""
         made = self._artifacts_of(kernel, schedule)

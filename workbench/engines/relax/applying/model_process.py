@@ -35,6 +35,11 @@ class ModelProcess:
         self._on_progress = on_progress
         self._process: IsolatedProcess | None = None
 
+    @property
+    def pid(self) -> int | None:
+        """Its number; None while there is none."""
+        return None if self._process is None else self._process.pid
+
     def ask(self, question: Message, limit_s: float, phase: str, *, doing: str, died: str, late: str) -> Message | Failed:
         """Ask the process, a new one after a crash; a crash, a hang and an error in it are values.
 
