@@ -430,7 +430,7 @@ def test_a_model_with_a_recorded_schedule_is_built_run_and_timed_beside_the_untu
     if engine.name == RelaxEngine.name:  # the records of older TVM are lines of logs, which say both themselves
         assert len(built[kernel].arguments) == 3
         assert all(built[kernel].workload)
-    assert {path.name for path in folder.iterdir()} == {"model.so", "params.bin", "load.py"}
+    assert {path.name for path in folder.iterdir()} >= {"model.so", "params.bin", "load.py"}
     found = application.compare_outputs(5, each_kernel=True)
     assert not isinstance(found, Failed), found
     assert [(item.passed, item.elements, item.seed) for item in found.outputs] == [(True, ROWS * COLUMNS, 5)]
@@ -471,7 +471,9 @@ def test_a_process_that_dies_is_a_failure_that_says_what_was_done(apply: Callabl
     def kill(phase: str, share: float) -> None:
         if phase in victims:
             victims.remove(phase)
-            os.kill(application._process.pid, signal.SIGSEGV)  # type: ignore[attr-defined] # noqa: SLF001 - the fault is what is tested
+            process = getattr(application, "_process", None) or getattr(application, "_child", None)
+            assert process is not None
+            os.kill(process.pid, signal.SIGSEGV)
 
     application, kernel, schedule = apply(kill)
     victims.append("build")
