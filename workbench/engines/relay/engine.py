@@ -186,7 +186,9 @@ class RelayEngine:
         del device, trust  # where candidates are measured says nothing about them; no trace of older TVM brings code
         if schedule is not None:
             raise InputError("This engine takes no schedule function of today's TVM.", f"Use the space {AUTO_SCHEDULER}.")
-        return RelayTaskSearch(self._ready_home(), kernel, space=AUTO_SCHEDULER if space == DEFAULT_SPACE else space, seed=seed)
+        search = RelayTaskSearch(self._ready_home(), kernel, space=AUTO_SCHEDULER if space == DEFAULT_SPACE else space, seed=seed)
+        search.arguments = [["TENSOR", dtype, list(shape)] for shape, dtype in self._facts(kernel).tensors]
+        return search
 
     def evaluator(self, options: MeasureOptions, *, scratch: Path, builders: int | None, seed: int) -> Evaluator:
         """What builds and measures candidates for the model's target."""
@@ -339,6 +341,8 @@ class RelayEngine:
         if target.kind == "llvm":
             wanted = str(target.options.get("mtriple", "")).partition("-")[0]
             return "" if wanted in ("", platform.machine()) else f"no {wanted} processor here"
+        if target.kind == "c":
+            return "TVM has no device for the target kind c"
         return str(self._ready_home().call("targets.missing", {"index": index}).value)
 
     def _check_runs(self) -> None:

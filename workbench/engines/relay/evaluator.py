@@ -93,6 +93,8 @@ class RelayEvaluator:
         self, candidates: Sequence[Candidate], *, stop: Callable[[], bool], limit_s: float | None = None
     ) -> Iterator[tuple[int, Artifact | Failed]]:
         """Build candidates, as many at once as there are processes for it."""
+        if self._closed:
+            return
         timeout_s = min(self._options.build_timeout_s, limit_s or self._options.build_timeout_s)
         jobs = [_Job(candidate.program, self._scratch / f"{self._built + place}.so", timeout_s) for place, candidate in enumerate(candidates)]
         self._built += len(jobs)
