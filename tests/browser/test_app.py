@@ -22,6 +22,12 @@ TRIALS = 24
 MORE_THAN_WE_WAIT_FOR = 2000
 
 
+A_SEARCHED_ROW = """
+searched = {item.task for item in app.model.state.progress if item.trials > 1}
+print(*next((task.rows[0], task.name) for task in app.session.profile().tasks if task.task in searched))
+"""
+
+
 def test_the_whole_job_on_squeezenet_by_mouse(open_app: Open, server: Server, folder: Path, tmp_path: Path) -> None:
     app = open_app(size=(1500, 1000))
     page = app.page
@@ -36,7 +42,7 @@ def test_the_whole_job_on_squeezenet_by_mouse(open_app: Open, server: Server, fo
     table_and_graph_look_at_one_row(app)
 
     app.tune(MORE_THAN_WE_WAIT_FOR)
-    app.wait_for_trials(2)
+    app.wait_for_trials(TASKS + 2)  # a baseline each, and a candidate
     app.button("Pause").click()
     app.wait_for_phase("paused")
     paused = measured(app)
@@ -118,7 +124,11 @@ def table_and_graph_look_at_one_row(app: AppPage) -> None:
 
 
 def inspect_and_diff(app: AppPage) -> None:
-    """Read the untuned kernel in several views, and set two trials side by side."""
+    """Read the untuned form of a kernel that was searched in several views, and set two trials side by side."""
+    row, name = run_in_kernel(app.page, A_SEARCHED_ROW).split()
+    app.page.get_by_label("Search all columns").fill(name)
+    app.cell(int(row), "node_name").click()
+    app.page.get_by_label("Search all columns").fill("")
     inspector = app.page.locator(".wb-inspector")
     inspector.get_by_role("button", name="Untuned").first.click()
     for tab, word in (("Schedule", "apply_trace"), ("TIR", "T.prim_func"), ("Source", "target triple")):
