@@ -49,6 +49,7 @@ LAYOUTS = ("keep",)
 DEFAULT_SPACE = "default"
 
 _NO_PEAKS = "the limits of a device are measured with today's TVM; this session's engine is relay"
+_FOR_PROCESSORS = ("llvm", "c")
 _ELSEWHERE = "Open the session on a machine that has the device."
 
 
@@ -191,16 +192,18 @@ class RelayEngine:
         return search
 
     def evaluator(self, options: MeasureOptions, *, scratch: Path, builders: int | None, seed: int) -> Evaluator:
-        """What builds and measures candidates for the model's target."""
+        """What builds and measures candidates for the model's target; for a processor that is not here, what checks them on the one that is."""
+        target, cores = self._ready_target(), cpu_facts().physical_cores
+        unmeasurable = self._missing(options.device)
         return RelayEvaluator(
             self._make_child,
-            self._ready_target(),
+            self.resolve_target("cpu", threads=cores) if unmeasurable and target.kind in _FOR_PROCESSORS else target,
             self._facts,
             options=options,
             scratch=scratch,
-            builders=builders or cpu_facts().physical_cores,
+            builders=builders or cores,
             seed=seed,
-            unmeasurable=self._missing(options.device),
+            unmeasurable=unmeasurable,
         )
 
     def records(self, folder: Path) -> TrialRecords:

@@ -52,7 +52,7 @@ class RelayEvaluator:
 
     Args:
         make_child: Makes a process of the old Python, not started yet.
-        target: What candidates are built for.
+        target: What candidates are built for; one for a processor is one that is here.
         facts: What is known of each task's kernel.
         options: How to measure.
         scratch: Where built libraries go.
@@ -167,7 +167,7 @@ class RelayEvaluator:
             return Failed(REJECTED, f"{error.message}\n{_full(error)}", time.perf_counter() - started)
         except InternalError as error:
             return Failed(BUILD_ERROR, _full(error), time.perf_counter() - started)
-        return Artifact(job.path, float(built.value["build_s"]), self.unmeasurable)
+        return Artifact(job.path, float(built.value["build_s"]), "" if self._target.kind == "llvm" else self.unmeasurable)
 
     def _attempt(self, kernel: str, work: Callable[[], Result]) -> Result | Failed:
         """Do something in the measuring process, once it knows the kernel; a process that dies or hangs is replaced at the next attempt."""
