@@ -6,6 +6,7 @@ an addition) has lost it; what stands there instead has none, and lies between t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tvm import relay
@@ -20,6 +21,7 @@ _START, _END = -1, -2
 
 def describe(source: Source, lowered: Lowered) -> dict[str, Any]:
     """Kernels, rows and both graphs as JSON."""
+    source = replace(source, module=relay.transform.InferType()(source.module))  # optimising it may have taken types from its variables
     made = _Optimised(lowered)
     owners = {number: place for place, operator in enumerate(source.operators) for number in operator.calls}
     links = _links(_Calls(source), made)
