@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.whole_files import whole_file, write_whole
+from workbench.whole_files import whole_file, whole_folder, write_whole
 
 
 def test_a_file_is_replaced_at_the_end_and_keeps_its_permissions(tmp_path: Path) -> None:
@@ -96,3 +96,31 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         write_whole(tmp_path, "text")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_takes_its_place_at_the_end(tmp_path: Path) -> None:
+    for content in ("old", "new"):
+        with whole_folder(tmp_path / "x") as folder:
+            (folder / content).touch()
+            assert [path.name for path in (tmp_path / "x").glob("*")] == (["old"] if content == "new" else [])
+    assert [path.name for path in (tmp_path / "x").iterdir()] == ["new"]
+    assert list(tmp_path.iterdir()) == [tmp_path / "x"]
+
+
+def test_a_folder_that_cannot_be_written_or_put_in_place_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with whole_folder(tmp_path / "x") as folder:
+        (folder / "old").touch()
+    with pytest.raises(OSError, match="full"), whole_folder(tmp_path / "x"):
+        raise OSError("the disk is full")
+    rename = Path.rename
+
+    def refuse(path: Path, target: Path) -> Path:
+        if ".partial-" in path.name:
+            raise OSError("the folder is refused")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(OSError, match="refused"), whole_folder(tmp_path / "x") as folder:
+        (folder / "new").touch()
+    assert [path.name for path in (tmp_path / "x").iterdir()] == ["old"]
+    assert list(tmp_path.iterdir()) == [tmp_path / "x"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from workbench.escaping import plain
 from workbench.records.origin import Origin
 from workbench.records.profile import KernelCall
 from workbench.regular_files import read_text, reader
+from workbench.whole_files import whole_folder
 
 _CHUNK_BYTES = 2**20
 _MODULE, _PARAMETERS, _CALLS = "module.json", "params.bin", "calls.json"
@@ -34,21 +34,11 @@ def save(lowered: Lowered, directory: Path) -> None:
     Raises:
         OSError: The disk is full, or refuses to be written.
     """
-    partial = directory.with_name(f"{directory.name}.partial-{os.getpid()}")
-    replaced = directory.with_name(f"{directory.name}.replaced-{os.getpid()}")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
-        partial.mkdir(parents=True)
-        (partial / _MODULE).write_text(tvm.ir.save_json(lowered.module), encoding="utf-8")
-        save_parameters(lowered.parameters, partial / _PARAMETERS)
-        checksums = {name: _checksum(partial / name) for name in (_MODULE, _PARAMETERS)}
-        (partial / _CALLS).write_text(json.dumps({**_calls(lowered), "checksums": checksums}), encoding="utf-8")
-        if directory.exists():
-            directory.rename(replaced)
-        partial.rename(directory)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.rmtree(replaced, ignore_errors=True)
+    with whole_folder(directory) as folder:
+        (folder / _MODULE).write_text(tvm.ir.save_json(lowered.module), encoding="utf-8")
+        save_parameters(lowered.parameters, folder / _PARAMETERS)
+        checksums = {name: _checksum(folder / name) for name in (_MODULE, _PARAMETERS)}
+        (folder / _CALLS).write_text(json.dumps({**_calls(lowered), "checksums": checksums}), encoding="utf-8")
 
 
 def load(directory: Path, *, trust: bool = False) -> Lowered:

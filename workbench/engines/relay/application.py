@@ -20,14 +20,15 @@ from workbench.engines.relay.children import START_S
 from workbench.engines.relay.interpreter import ChildCrashed, ChildFault, ChildTimeout, Interpreter, Reply
 from workbench.engines.relay.package import write_package
 from workbench.engines.relay.traces import fingerprint
-from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Failed, Measured
+from workbench.engines.search_protocol import Candidate, Evaluator, Failed
+from workbench.engines.single_kernels import SingleKernels
 from workbench.errors import EnvironmentFault, InputError, InternalError
 from workbench.escaping import plain
 from workbench.isolation import JobError, JobTimeout, Message, Nursery, ProcessDied
 from workbench.records.comparison import Difference
 from workbench.records.decode import decode
 from workbench.records.target import TargetSpec
-from workbench.records.trial import BUILD_ERROR, BUILD_TIMEOUT, REJECTED, RUN_ERROR, RUN_TIMEOUT, WRONG_RESULT, Check
+from workbench.records.trial import BUILD_ERROR, BUILD_TIMEOUT, REJECTED, RUN_ERROR, RUN_TIMEOUT, Check
 
 _ANNOUNCED = "running kernel "
 _ONNX = "workbench.engines.onnx_reference"
@@ -80,8 +81,8 @@ class RelayApplication:
         self._program = program
         self._target = target
         self._scratch = scratch
-        self._evaluator = evaluator
         self._programs = programs
+        self._alone = SingleKernels(evaluator, self._candidate, on_progress)
         self._facts = facts
         self._calls = tuple(calls)
         self._seed = seed
@@ -89,7 +90,6 @@ class RelayApplication:
         self._expected_s = expected_s
         self._version = version
         self._on_progress = on_progress
-        self._artifacts: dict[tuple[str, str], Artifact] = {}  # by kernel and fingerprint; that of the untuned one is empty
 
     @property
     def pid(self) -> int | None:
@@ -98,39 +98,11 @@ class RelayApplication:
 
     def check(self, kernel: str, schedule: RecordedSchedule) -> Check | Failed:
         """Build and check one kernel alone."""
-        made = self._artifacts_of(kernel, schedule)
-        if isinstance(made, Failed):
-            return made
-        self._on_progress(f"check: {kernel}", 0.7)
-        return _checked(self._evaluator.measure(kernel, made[-1], best_us=None, check=True, timed=False))
+        return self._alone.check(kernel, schedule)
 
     def time_alone(self, kernel: str, schedule: RecordedSchedule | None, *, rounds: int) -> tuple[tuple[float, ...], ...] | Failed:
         """Time a kernel alone beside its untuned form."""
-        made = self._artifacts_of(kernel, schedule)
-        if isinstance(made, Failed):
-            return made
-        self._on_progress(f"measure: {kernel}", 0.0)
-        times = self._evaluator.compare(kernel, made, rounds=rounds)
-        return times if isinstance(times, Failed) else tuple(tuple(row) for row in times)
-
-    def _artifacts_of(self, kernel: str, schedule: RecordedSchedule | None) -> list[Artifact] | Failed:
-        """Libraries of the untuned kernel, which becomes the reference, and of the one with a schedule, if one is given; built once each."""
-        wanted = [RecordedSchedule("", ""), *([] if schedule is None else [schedule])]
-        missing = [item for item in wanted if (kernel, item.fingerprint) not in self._artifacts]
-        unfit = next((why for item in missing if (why := _unfit(item))), "")
-        if unfit:
-            return Failed(REJECTED, unfit)
-        candidates = [Candidate(item.trace, item.fingerprint, "search", self._programs(kernel, item.trace)) for item in missing]
-        self._on_progress(f"check: {kernel}", 0.3)
-        built = dict(self._evaluator.build(candidates, stop=lambda: False))
-        for place, item in enumerate(missing):
-            artifact = built.get(place, Failed(BUILD_ERROR, "nothing was built"))
-            if isinstance(artifact, Failed):
-                return artifact
-            self._artifacts[kernel, item.fingerprint] = artifact
-            if not item.trace:
-                self._evaluator.set_reference(kernel, artifact)
-        return [self._artifacts[kernel, item.fingerprint] for item in wanted]
+        return self._alone.time_alone(kernel, schedule, rounds=rounds)
 
     def build(self, schedules: Mapping[str, RecordedSchedule], directory: Path) -> dict[str, AppliedSchedule] | Failed:
         """Build both models in the process."""
@@ -201,7 +173,13 @@ class RelayApplication:
     def close(self) -> None:
         """End all processes."""
         self._child.close()
-        self._evaluator.close()
+        self._alone.close()
+
+    def _candidate(self, kernel: str, schedule: RecordedSchedule) -> Candidate | Failed:
+        unfit = _unfit(schedule)
+        if unfit:
+            return Failed(REJECTED, unfit)
+        return Candidate(schedule.trace, schedule.fingerprint, "search", self._programs(kernel, schedule.trace))
 
     def _tolerance(self) -> Any:
         """How far an output of the model may differ."""
@@ -266,17 +244,3 @@ def _kernel(error: ChildFault) -> str:
     """Which kernel ran when a process ended, to be added to a sentence; empty if that is not known."""
     announced = [line for line in error.last_words.splitlines() if line.startswith(_ANNOUNCED)]
     return f", {announced[-1]}" if announced else ""
-
-
-def _checked(outcome: Measured | Failed) -> Check | Failed:
-    """The check of a kernel alone, if it is right."""
-    if isinstance(outcome, Failed):
-        return outcome
-    if outcome.check is None:
-        return Failed(RUN_ERROR, "its output was not compared")
-    if not outcome.check.passed:
-        check = outcome.check
-        largest = "not a number" if check.max_abs is None else f"{check.max_abs:.3g}"
-        words = f"{check.mismatches:,} of {check.elements:,} elements differ from the untuned kernel's; the largest difference is {largest}"
-        return Failed(WRONG_RESULT, words)
-    return outcome.check

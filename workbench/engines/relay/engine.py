@@ -46,7 +46,6 @@ from workbench.records.target import TargetSpec
 from workbench.records.trial import MeasureOptions
 
 LAYOUTS = ("keep",)
-DEFAULT_SPACE = "default"
 
 _NO_PEAKS = "the limits of a device are measured with today's TVM; this session's engine is relay"
 _FOR_PROCESSORS = ("llvm", "c")
@@ -187,7 +186,7 @@ class RelayEngine:
         del device, trust  # where candidates are measured says nothing about them; no trace of older TVM brings code
         if schedule is not None:
             raise InputError("This engine takes no schedule function of today's TVM.", f"Use the space {AUTO_SCHEDULER}.")
-        search = RelayTaskSearch(self._ready_home(), kernel, space=AUTO_SCHEDULER if space == DEFAULT_SPACE else space, seed=seed)
+        search = RelayTaskSearch(self._ready_home(), kernel, space=space, seed=seed)
         search.arguments = [["TENSOR", dtype, list(shape)] for shape, dtype in self._facts(kernel).tensors]
         return search
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,32 +11,28 @@ from typing import TypeVar
 
 import psutil
 
+from workbench.engines.candidate_faults import check_scratch, overwritten_inputs, run_failure
 from workbench.engines.reference import KernelFacts
 from workbench.engines.relay.bench import Bench, Taken
 from workbench.engines.relay.children import Crew, make_ready
 from workbench.engines.relay.interpreter import ChildCrashed, ChildFault, ChildTimeout, Interpreter
 from workbench.engines.search_protocol import Artifact, Candidate, Failed, Measured
-from workbench.errors import EnvironmentFault, InputError, InternalError, Interrupted, WorkbenchError
-from workbench.escaping import plain
+from workbench.errors import InputError, InternalError, Interrupted, WorkbenchError
 from workbench.records.target import TargetSpec
 from workbench.records.trial import (
     BUILD_ERROR,
     BUILD_TIMEOUT,
-    DEVICE_LOST,
     REJECTED,
     RUN_ERROR,
     RUN_TIMEOUT,
-    WRONG_RESULT,
     MeasureOptions,
 )
 
 Result = TypeVar("Result")
 
 _LEAST_MEMORY_BYTES = 4 * 2**30  # the old TVM alone maps more than one
-_LEAST_FREE_BYTES = 2**20
 _CLOSE_POLL_S = 0.02
 _STOPPED = "The measurement was stopped."
-_LOST = ("cuda_error_device", "no cuda-capable device", "device-side assert", "cuda_error_ecc", "gpu is lost", "unspecified launch failure")
 
 
 @dataclass(frozen=True)
@@ -101,7 +96,7 @@ class RelayEvaluator:
         for place, built in self._builders.run(jobs, stop=lambda: self._closed or stop()):
             if isinstance(built, Failed):
                 jobs[place].path.unlink(missing_ok=True)
-                self._check_scratch()
+                check_scratch(self._scratch)
             yield place, built
 
     def set_reference(self, kernel: str, artifact: Artifact) -> None:
@@ -126,13 +121,12 @@ class RelayEvaluator:
                 taken = self._attempt(kernel, work)
             if isinstance(taken, Failed):
                 if not artifact.path.exists():
-                    self._check_scratch()
+                    check_scratch(self._scratch)
                 return taken
             run_s = time.perf_counter() - started
             if taken.overwritten:
                 self._measurer.close()
-                places = ", ".join(map(str, taken.overwritten))
-                return Failed(WRONG_RESULT, f"The kernel writes to what it should only read: argument {places}.", run_s)
+                return overwritten_inputs(taken.overwritten, run_s)
             is_wrong = taken.check is not None and not taken.check.passed
             return Measured(() if is_wrong else taken.times_us, 0 if is_wrong else taken.runs, taken.check, run_s)
 
@@ -193,18 +187,8 @@ class RelayEvaluator:
             text = _full(error)
             if not self.exclusive:
                 self._measurer.close()  # an error of the device sticks to the process that met it
-            status = DEVICE_LOST if any(sign in text.lower() for sign in _LOST) else RUN_ERROR
             told = f"The untuned kernel does not run: {text}" if "untuned" in subject else text
-            return Failed(status, told, time.perf_counter() - started)
-
-    def _check_scratch(self) -> None:
-        """Raise EnvironmentFault if a candidate failed because there is no place for its library: that is not the schedule's fault."""
-        try:
-            free_bytes = shutil.disk_usage(self._scratch).free
-        except OSError as error:
-            raise EnvironmentFault(f"The folder of built candidates has gone: {plain(str(self._scratch), 120)}.", "Go on with --resume.") from error
-        if free_bytes < _LEAST_FREE_BYTES:
-            raise EnvironmentFault(f"The disk is full: {plain(str(self._scratch), 120)}.", "Free some space, then go on with --resume.")
+            return Failed(run_failure(text), told, time.perf_counter() - started)
 
 
 def _told(subject: str, error: ChildFault) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from workbench.errors import SessionError
 from workbench.escaping import plain
 from workbench.regular_files import read_text
+from workbench.whole_files import whole_folder
 
 MODULE, FACTS = "module.json", "kernels.json"
 
@@ -22,17 +22,8 @@ def put(written: Path, directory: Path) -> None:
     Raises:
         OSError: The disk is full, or refuses to be written.
     """
-    partial = directory.with_name(f"{directory.name}.partial-{os.getpid()}")
-    replaced = directory.with_name(f"{directory.name}.replaced-{os.getpid()}")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
-        shutil.copytree(written, partial)
-        if directory.exists():
-            directory.rename(replaced)
-        partial.rename(directory)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.rmtree(replaced, ignore_errors=True)
+    with whole_folder(directory) as folder:
+        shutil.copytree(written, folder, dirs_exist_ok=True)
 
 
 def facts_in(directory: Path) -> Mapping[str, Any]:

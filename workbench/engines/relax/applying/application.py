@@ -9,11 +9,12 @@ from typing import Any
 from workbench.engines.apply_protocol import AppliedSchedule, OutputsCompared, RecordedSchedule, Round
 from workbench.engines.protocol import Progress
 from workbench.engines.relax.applying.model_process import OPEN_LIMIT_S, ModelProcess
-from workbench.engines.search_protocol import Artifact, Candidate, Evaluator, Failed, Measured
+from workbench.engines.search_protocol import Candidate, Evaluator, Failed
+from workbench.engines.single_kernels import SingleKernels
 from workbench.isolation import Message, Nursery
 from workbench.records.decode import decode
 from workbench.records.target import TargetSpec
-from workbench.records.trial import BUILD_ERROR, BUILD_TIMEOUT, REJECTED, RUN_ERROR, RUN_TIMEOUT, WRONG_RESULT, Check
+from workbench.records.trial import BUILD_ERROR, BUILD_TIMEOUT, REJECTED, RUN_ERROR, RUN_TIMEOUT, Check
 
 _BUILD_LIMIT_S = 3600.0
 _RUN_LIMIT_S = 120.0
@@ -56,12 +57,10 @@ class RelaxApplication:
         opening = {"program": str(program), "target": target.to_dict(), "scratch": str(scratch), "seed": seed, "trust": trust, "device": device}
         self._models = ModelProcess(nursery, opening, on_progress)
         self._reference = ModelProcess(nursery, opening, on_progress)  # for onnxruntime: if that crashes, the built models stay
-        self._evaluator = evaluator
+        self._alone = SingleKernels(evaluator, self._replayed, on_progress)
         self._nursery = nursery
         self._expected_s = expected_s
-        self._on_progress = on_progress
         self._owns_nursery = owns_nursery
-        self._artifacts: dict[tuple[str, str], Artifact] = {}  # by kernel and fingerprint; that of the untuned one is empty
 
     @property
     def pid(self) -> int | None:
@@ -70,41 +69,11 @@ class RelaxApplication:
 
     def check(self, kernel: str, schedule: RecordedSchedule) -> Check | Failed:
         """Replay, build and check one kernel alone."""
-        made = self._artifacts_of(kernel, schedule)
-        if isinstance(made, Failed):
-            return made
-        self._on_progress(f"check: {kernel}", 0.7)
-        return _checked(self._evaluator.measure(kernel, made[-1], best_us=None, check=True, timed=False))
+        return self._alone.check(kernel, schedule)
 
     def time_alone(self, kernel: str, schedule: RecordedSchedule | None, *, rounds: int) -> tuple[tuple[float, ...], ...] | Failed:
         """Time a kernel alone beside its untuned form."""
-        made = self._artifacts_of(kernel, schedule)
-        if isinstance(made, Failed):
-            return made
-        self._on_progress(f"measure: {kernel}", 0.0)
-        times = self._evaluator.compare(kernel, made, rounds=rounds)
-        return times if isinstance(times, Failed) else tuple(tuple(row) for row in times)
-
-    def _artifacts_of(self, kernel: str, schedule: RecordedSchedule | None) -> list[Artifact] | Failed:
-        """Libraries of the untuned kernel, which becomes the reference, and of the one with a schedule, if one is given; built once each."""
-        wanted = [RecordedSchedule("", ""), *([] if schedule is None else [schedule])]
-        missing = [item for item in wanted if (kernel, item.fingerprint) not in self._artifacts]
-        candidates: list[Candidate] = []
-        for item in missing:
-            candidate = self._replayed(kernel, item)
-            if isinstance(candidate, Failed):
-                return candidate
-            candidates.append(candidate)
-        self._on_progress(f"check: {kernel}", 0.3)
-        built = dict(self._evaluator.build(candidates, stop=lambda: False))
-        for place, item in enumerate(missing):
-            artifact = built.get(place, Failed(BUILD_ERROR, "nothing was built"))
-            if isinstance(artifact, Failed):
-                return artifact
-            self._artifacts[kernel, item.fingerprint] = artifact
-            if not item.trace:
-                self._evaluator.set_reference(kernel, artifact)
-        return [self._artifacts[kernel, item.fingerprint] for item in wanted]
+        return self._alone.time_alone(kernel, schedule, rounds=rounds)
 
     def _replayed(self, kernel: str, schedule: RecordedSchedule) -> Candidate | Failed:
         question = Message({"do": "replay", "kernel": kernel, "fingerprint": schedule.fingerprint}, (schedule.trace.encode("utf-8", "replace"),))
@@ -159,7 +128,7 @@ class RelaxApplication:
         """End all processes."""
         self._models.close()
         self._reference.close()
-        self._evaluator.close()
+        self._alone.close()
         if self._owns_nursery:
             self._nursery.close()
 
@@ -174,17 +143,3 @@ class RelaxApplication:
 def _applied(values: Mapping[str, Any]) -> AppliedSchedule:
     structural_hash, module = values["workload"]
     return AppliedSchedule(str(values["fingerprint"]), (str(structural_hash), str(module)), tuple(values["arguments"]))
-
-
-def _checked(outcome: Measured | Failed) -> Check | Failed:
-    """The check of a kernel alone, if it is right."""
-    if isinstance(outcome, Failed):
-        return outcome
-    if outcome.check is None:
-        return Failed(RUN_ERROR, "its output was not compared")
-    if not outcome.check.passed:
-        check = outcome.check
-        largest = "not a number" if check.max_abs is None else f"{check.max_abs:.3g}"
-        words = f"{check.mismatches:,} of {check.elements:,} elements differ from the untuned kernel's; the largest difference is {largest}"
-        return Failed(WRONG_RESULT, words)
-    return outcome.check

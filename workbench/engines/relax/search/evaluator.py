@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import threading
 import time
@@ -14,24 +13,22 @@ from typing import Any, cast
 
 import psutil
 
+from workbench.engines.candidate_faults import check_scratch, overwritten_inputs, run_failure
 from workbench.engines.reference import KernelFacts
 from workbench.engines.relax.search.processes import BUILD_ENTRY, MEASURE_ENTRY, new_nursery
 from workbench.engines.search_protocol import Artifact, Candidate, Failed, Measured
-from workbench.errors import EnvironmentFault, Interrupted
-from workbench.escaping import plain
+from workbench.errors import Interrupted
 from workbench.isolation import IsolatedProcess, JobError, JobTimeout, Message, Nursery, Pool, ProcessDied
 from workbench.records.decode import decode
 from workbench.records.target import TargetSpec
-from workbench.records.trial import BUILD_ERROR, BUILD_TIMEOUT, DEVICE_LOST, RUN_ERROR, RUN_TIMEOUT, WRONG_RESULT, Check, MeasureOptions
+from workbench.records.trial import BUILD_ERROR, BUILD_TIMEOUT, RUN_ERROR, RUN_TIMEOUT, Check, MeasureOptions
 
 _LEAST_MEMORY_BYTES = 2 * 2**30
-_LEAST_FREE_BYTES = 2**20  # a library has some tens of kilobytes
 _RUNS_OF_A_TRIAL = 12
 _REFERENCE_PATIENCE = 12.0
 _COMPARE_PATIENCE = 3.0
 _CLOSE_POLL_S = 0.02
 _STOPPED = "The measurement was stopped."
-_LOST = ("cuda_error_device", "no cuda-capable device", "device-side assert", "cuda_error_ecc", "gpu is lost", "unspecified launch failure")
 
 _Answer = tuple[int, Message | JobError | ProcessDied | JobTimeout, float]
 
@@ -105,20 +102,11 @@ class RelaxEvaluator:
                 place, outcome, seconds = answer
                 built = _built(outcome, paths[place], seconds, limit_s=timeout_s)
                 if isinstance(built, Failed):
-                    self._check_scratch()
+                    check_scratch(self._scratch)
                 yield place, built
         finally:
             with self._building:
                 answers.close()
-
-    def _check_scratch(self) -> None:
-        """Raise EnvironmentFault if a candidate failed because there is no place for its library: that is not the schedule's fault."""
-        try:
-            free_bytes = shutil.disk_usage(self._scratch).free
-        except OSError as error:
-            raise EnvironmentFault(f"The folder of built candidates has gone: {plain(str(self._scratch), 120)}.", "Go on with --resume.") from error
-        if free_bytes < _LEAST_FREE_BYTES:
-            raise EnvironmentFault(f"The disk is full: {plain(str(self._scratch), 120)}.", "Free some space, then go on with --resume.")
 
     def _next(self, answers: Iterator[_Answer]) -> _Answer | None:
         with self._building:
@@ -146,12 +134,11 @@ class RelaxEvaluator:
                 answer = self._ask(kernel, question)
             if isinstance(answer, Failed):
                 if not artifact.path.exists():
-                    self._check_scratch()
+                    check_scratch(self._scratch)
                 return answer
             if answer["overwritten"]:
                 self._end_process()
-                places = ", ".join(map(str, answer["overwritten"]))
-                return Failed(WRONG_RESULT, f"The kernel writes to what it should only read: argument {places}.", float(answer["run_s"]))
+                return overwritten_inputs(answer["overwritten"], float(answer["run_s"]))
             return _measured(answer)
 
     def compare(self, kernel: str, artifacts: Sequence[Artifact], *, rounds: int) -> list[list[float]] | Failed:
@@ -238,7 +225,7 @@ class RelaxEvaluator:
         except JobError as error:
             if self._device_kind != "cpu":
                 process.kill()  # an error of the device sticks to the process that met it
-            return Failed(DEVICE_LOST if _is_lost(error.text) else RUN_ERROR, error.text, time.perf_counter() - started)
+            return Failed(run_failure(error.text), error.text, time.perf_counter() - started)
         except JobTimeout:
             return Failed(RUN_TIMEOUT, f"The kernel did not end within {limit_s:.3g} s.", limit_s)
         except ProcessDied as error:
@@ -265,8 +252,3 @@ def _measured(answer: dict[str, Any]) -> Measured | Failed:
     if check is not None and not check.passed:
         return Measured((), 0, check, seconds)
     return Measured(tuple(map(float, answer["times_us"])), int(answer["runs"]), check, seconds)
-
-
-def _is_lost(text: str) -> bool:
-    lowered = text.lower()
-    return any(sign in lowered for sign in _LOST)
