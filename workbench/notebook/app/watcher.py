@@ -95,8 +95,8 @@ class Watcher:
         """What is seen, if it is new."""
         if self._store is None:
             self._store, self._version = self._directory.store(), -1
+        is_served = self._directory.is_served()  # before the version: what a worker wrote last is seen no later than that it is gone
         version, before = self._store.version(), self._view
-        is_served = self._directory.is_served()
         if before is None or version != self._version:
             view = read_view(self._directory, self._store, before)
             self._version = version  # of before the reading: what was written meanwhile is seen next time
