@@ -56,8 +56,9 @@ test-onnxruntime: $(ONNXRUNTIME) ## Run the tests that need onnxruntime
 
 venv-relay: $(RELAY) ## Set up a Python with an old TVM in .venv-relay, for the relay engine
 
+# The slow ones, which build whole networks to judge the matching, leave their results in tests/samples/old_tvm: ARGS="-m relay" runs them too.
 test-relay: $(BUNDLES) $(RELAY) ## Run the tests of the relay engine on that Python
-	WORKBENCH_RELAY_PYTHON=$(CURDIR)/.venv-relay/bin/python $(BIN)/python -m pytest -m relay $(ARGS)
+	WORKBENCH_RELAY_PYTHON=$(CURDIR)/.venv-relay/bin/python $(BIN)/python -m pytest -m "relay and not slow" $(ARGS)
 
 lint: $(READY) ## Check style, types and layers
 	$(BIN)/ruff check
@@ -111,7 +112,7 @@ $(READY): $(LOCKED) pyproject.toml
 	$(PIP) --no-build-isolation --editable .
 	@touch $@
 
-$(BUNDLES): $(READY) $(BUNDLED) hatch_build.py package.json package-lock.json
+$(BUNDLES): $(BUNDLED) hatch_build.py package.json package-lock.json | $(READY)
 	$(BIN)/python hatch_build.py
 	@touch $@
 
