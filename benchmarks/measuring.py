@@ -59,5 +59,13 @@ def write(name: str, figures: Mapping[str, Any], command: str) -> None:
         "vector_width_bits": facts.vector_width_bits,
         "python": platform.python_version(),
     }
-    text = json.dumps({"command": command, "machine": machine, "figures": figures}, indent=2)
+    text = json.dumps({"command": command, "commit": _commit(), "machine": machine, "figures": figures}, indent=2)
     (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def _commit() -> str:
+    """The code that was measured; with a plus sign if it was changed since."""
+    git = ["git", "-C", str(RESULTS.parent)]
+    commit = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+    changed = subprocess.run([*git, "status", "--porcelain", "--", ":/workbench"], capture_output=True, text=True, check=True).stdout.strip()
+    return f"{commit}+" if changed else commit

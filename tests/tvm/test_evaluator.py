@@ -494,7 +494,7 @@ def test_a_candidate_that_takes_all_memory_costs_one_trial(make_lab: Callable[..
     lab.set_reference(kernel(*each(PLUS_ONE)))
     size = 2**26
     fresh = f"T.call_extern('handle', 'mmap', T.int64(0), T.int64({size}), 3, 0x22, -1, T.int64(0))"
-    greedy = kernel("for j in range(100000):", f"    T.evaluate(T.call_extern('int32', 'memset', {fresh}, 1, T.int64({size})))", *each(PLUS_ONE))
+    greedy = kernel("for j in range(100000):", f"    T.evaluate(T.call_extern('int32', 'memset', {fresh}, 1, T.int64(1)))", *each(PLUS_ONE))
     assert lab.failure(greedy).error.startswith("The measuring process died with SIGSEGV.")
     step = 2**22
     huge = f"c = T.alloc_buffer(({step * SIZE},), 'float32')"
@@ -574,6 +574,17 @@ def test_a_build_that_takes_too_long_is_ended(make_lab: Callable[..., Lab]) -> N
     failed, good = lab.build(endless(), kernel(*each(PLUS_ONE)))
     assert isinstance(failed, Failed)
     assert (failed.status, failed.error) == (BUILD_TIMEOUT, "Building took more than 0.7 s.")
+    assert isinstance(good, Artifact)
+    assert_fine(lab)
+
+
+def test_a_build_that_takes_all_memory_costs_one_candidate(make_lab: Callable[..., Lab]) -> None:
+    lab = make_lab(memory_bytes=3 * 2**27)
+    lab.set_reference(kernel(*each(PLUS_ONE)))
+    failed, good = lab.build(endless(), kernel(*each(PLUS_ONE)))
+    assert isinstance(failed, Failed)
+    assert failed.status == BUILD_ERROR
+    assert "memory" in failed.error or "bad_alloc" in failed.error, failed.error
     assert isinstance(good, Artifact)
     assert_fine(lab)
 

@@ -21,6 +21,7 @@ import workbench
 from tests.medium import Medium, mounted
 from workbench.errors import EnvironmentFault, TargetError, WorkerDied
 from workbench.records.trial import BUILD_ERROR, OK, RUN_ERROR, MeasureOptions
+from workbench.records.tuning import STOPPED
 from workbench.session import SessionDirectory
 from workbench.tuning_database import read_database
 
@@ -93,9 +94,13 @@ def test_builders_and_measurers_that_are_killed_cost_one_trial_each_and_the_sear
         wanted = reached + dice.randint(1, 3)
         wait_until(lambda wanted=wanted: counted(session) >= wanted)  # type: ignore[misc]
         assert search.is_running
+    helpers = descendants(worker_pid(session))
     search.stop()
     [progress] = search.wait(HANG_S)
     assert progress.stopped_because == "stopped by the user"
+    session.close()
+    gone, alive = psutil.wait_procs(helpers, timeout=HANG_S)
+    assert not alive, gone
     assert progress.final is not None
     assert set(progress.errors) <= {BUILD_ERROR, RUN_ERROR}
     assert sum(progress.errors.values()) <= 3 * KILLS_OF_HELPERS  # who kills the forking process kills its children, two builders and a measurer
@@ -120,6 +125,9 @@ def test_a_killed_worker_loses_what_is_in_flight_at_most_and_the_search_resumes(
         assert not alive, gone
         reached = check_store(session.directory)
         assert reached >= seen
+        with session.directory.store() as store:
+            assert {item.state for item in store.trials.progress()} == {STOPPED}
+            assert "SIGKILL" in store.manifest()["last_stop"]["cause"]
         known = reached
     search = session.tune(trials=known + 8, measure=QUICK, flat_after=None, resume=True)
     [progress] = search.wait(HANG_S)

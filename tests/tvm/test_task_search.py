@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -33,7 +35,7 @@ from workbench.errors import InputError, InternalError, ModelError
 from workbench.legacy.auto_scheduler.log import parse_auto_scheduler_log
 from workbench.legacy.auto_scheduler.workloads import logged_workloads
 from workbench.models import resolve_model
-from workbench.records.trial import BUILD_ERROR, OK, UNMEASURED, WRONG_RESULT, MeasureOptions, Trial
+from workbench.records.trial import BUILD_ERROR, DEVICE_LOST, OK, RUN_ERROR, UNMEASURED, WRONG_RESULT, MeasureOptions, Trial
 from workbench.tuning_database import TuningRecord, Workload, read_database
 from workbench.tuning_database.json_text import canonical, without_truth_values
 
@@ -176,7 +178,9 @@ def rounds_of(pool: Executor | None = None, *, seed: int = 3) -> list[str]:
     found = []
     for _ in range(3):
         candidates = task.propose(8)
-        task.learn([Outcome(candidate.fingerprint, None if index == 3 else time_of(candidate)) for index, candidate in enumerate(candidates)])
+        outcomes = [None if index == 3 else time_of(candidate) for index, candidate in enumerate(candidates)]
+        builds_s = [0.1 + len(candidate.program) / 1e6 for candidate in candidates]  # these too steer the search
+        task.learn([Outcome(one.fingerprint, time_us, build_s) for one, time_us, build_s in zip(candidates, outcomes, builds_s, strict=True)])
         found.extend(candidate.fingerprint for candidate in candidates)
     return found
 
@@ -240,6 +244,32 @@ def test_damaged_traces_are_skipped_and_yet_not_proposed_again() -> None:
     task.restore([*known, Experience(trial(candidates[0], 99, status=BUILD_ERROR), "")])
     assert learned(task) == 4
     assert {candidate.fingerprint for candidate in candidates}.isdisjoint(candidate.fingerprint for candidate in task.propose(16))
+
+
+def test_a_schedule_that_found_no_device_may_be_proposed_again() -> None:
+    task = search(matmul(16))
+    candidates = task.propose(3)
+    task = search(matmul(16))
+    statuses = (DEVICE_LOST, RUN_ERROR, OK)
+    task.restore([Experience(trial(candidate, 1, status=status), candidate.trace) for candidate, status in zip(candidates, statuses, strict=True)])
+    assert [task._evolution.is_new(candidate.fingerprint) for candidate in candidates] == [True, False, False]  # noqa: SLF001 - by chance it is drawn
+
+
+def test_without_xgboost_the_search_goes_on_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "xgboost.py").write_text("raise OSError('libxgboost.so: undefined symbol: omp_get_num_procs')")
+    code = (
+        "import sys; from tests.tvm.test_task_search import matmul, search, Outcome\n"
+        "task = search(matmul(16))\n"
+        "for _ in range(3):\n"
+        "    found = task.propose(8)\n"
+        "    task.learn([Outcome(item.fingerprint, 1.0 + place) for place, item in enumerate(found)])\n"
+        "print(len(found), task.note)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2]), *sys.path])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert done.stdout == (
+        "8 No cost model guides the search, because xgboost does not load (OSError: libxgboost.so: undefined symbol: omp_get_num_procs).\n"
+    ), done.stderr
 
 
 def test_failures_teach_the_model_and_trials_without_a_measurement_do_not() -> None:

@@ -200,6 +200,11 @@ def test_without_a_device_nothing_can_be_measured(tmp_path: Path, call: Call) ->
     assert is_one_sentence_with_a_remedy(answer), answer.stderr
     assert "no CUDA device here" in answer.stderr
     assert "--dry-run" in answer.stderr
+    dry = call("tune", "--session", "c", "--dry-run", "2", "--json", "-")
+    assert dry.returncode == 0, dry.stderr
+    (task,) = json.loads(dry.stdout)["tasks"]
+    assert task["dry_run"]["checked"] == 2
+    assert task["best_us"] is None
 
 
 def test_control_c_ends_a_search_in_time_and_keeps_what_was_measured(

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from tests.unit.search_fakes import Rig, Running
+from workbench.engines.search_protocol import Failed as Fault
 from workbench.errors import EnvironmentFault, InputError, Interrupted
 from workbench.records.command import DONE, PENDING
 from workbench.records.command import FAILED as REFUSED
-from workbench.records.trial import RUN_ERROR
+from workbench.records.trial import DEVICE_LOST, RUN_ERROR
 from workbench.records.tuning import DROPPED, FAILED, FINISHED, STOPPED
+from workbench.search import loop
 from workbench.search.control import ADDRESSEE, Control
 from workbench.search.limits import check_request
 from workbench.worker.tuning import refuse_control
@@ -122,6 +124,15 @@ def test_a_paused_search_can_be_stopped(rig: Rig) -> None:
     until(lambda: "paused" in rig.progress)
     rig.tell("stop")
     assert search.wait()["tasks"]["conv2d"].final.winner == 2
+
+
+def test_a_search_that_is_stopped_does_not_wait_for_its_device(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "_RECOVERY_S", 3600.0)
+    rig.bench.times["conv2d/1"] = Fault(DEVICE_LOST, "the GPU is lost")
+    search = Running(rig, "conv2d", per_task=10)
+    until(lambda: "wait for the device" in rig.progress)
+    rig.tell("stop")
+    assert search.wait()["trials"] == 2
 
 
 @EXCLUSIVE

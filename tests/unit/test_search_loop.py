@@ -27,6 +27,7 @@ from workbench.records.trial import (
     Trial,
 )
 from workbench.records.tuning import FAILED, FASTER, FINISHED, NOT_FASTER, NOTE, STOPPED, DryRun, TaskProgress
+from workbench.search.attention import Attention
 from workbench.store.trials import TrialTable
 from workbench.tuning_database import read_database
 
@@ -427,20 +428,47 @@ def test_a_last_measurement_that_fails_is_told_and_the_other_tasks_have_theirs(r
 # faults of the environment
 
 
-def test_a_device_that_is_lost_again_and_again_ends_the_search(rig: Rig) -> None:
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long searches wait for a device that was lost: no time at all, and noted here."""
+    noted: list[float] = []
+    monkeypatch.setattr(Attention, "wait_s", lambda attention, seconds: noted.append(seconds))
+    return noted
+
+
+def test_a_device_that_is_lost_again_and_again_ends_the_search(rig: Rig, pauses: list[float]) -> None:
     rig.bench.times |= {f"conv2d/{number}": Failed(DEVICE_LOST, "the GPU is lost") for number in range(3, 20)}
     with pytest.raises(EnvironmentFault, match="the GPU is lost"):
         rig.search("conv2d", per_task=30)
     assert [trial.status for trial in rig.trials("conv2d")] == [OK, OK, OK, *[DEVICE_LOST] * 5]
     assert rig.stored("conv2d").stopped_because == "the search failed"
+    assert pauses == [1.0, 2.0, 4.0, 8.0]
 
 
-def test_a_device_that_comes_back_costs_its_trials_only(rig: Rig) -> None:
+def test_a_device_that_comes_back_costs_its_trials_only(rig: Rig, pauses: list[float]) -> None:
     rig.bench.times |= {f"conv2d/{number}": Failed(DEVICE_LOST, "the GPU is lost") for number in (1, 2, 3, 4, 6, 7)}
     assert rig.search("conv2d", per_task=10)["trials"] == 10
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 1.0, 2.0]
 
 
-def test_nothing_is_learned_of_a_schedule_from_a_device_that_was_lost(rig: Rig) -> None:
+def test_a_clock_that_jumps_changes_nothing_but_the_time_of_day(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    days = iter([1e9, 2e9, 1e6, 3e9, 0.0, 5e8, 4e9])
+
+    def jump(fingerprint: str) -> None:
+        now = next(days)
+        monkeypatch.setattr("time.time", lambda: now)
+
+    rig.bench.on_measure = jump
+    assert rig.search("conv2d", per_task=5, seconds=100.0)["trials"] == 5
+    assert [trial.number for trial in rig.trials("conv2d")] == [0, 1, 2, 3, 4]
+    monkeypatch.setattr("time.time", lambda: 0.0)
+    assert rig.search("conv2d", per_task=7, seconds=100.0, resume=True)["trials"] == 7
+    trials = rig.trials("conv2d")
+    assert [trial.number for trial in trials] == [0, 1, 2, 3, 4, 5, 6]
+    assert trials[6].best_us == min(trial.time_us for trial in trials if trial.time_us is not None)
+
+
+def test_nothing_is_learned_of_a_schedule_from_a_device_that_was_lost(rig: Rig, pauses: list[float]) -> None:
     rig.bench.times |= {"conv2d/2": Failed(DEVICE_LOST, "the GPU is lost"), "conv2d/3": Failed(RUN_ERROR, "no")}
     rig.search("conv2d", per_task=10, batch=3)
     learned = " ".join(rig.bench.said("learn")).split()

@@ -16,7 +16,7 @@ import pytest
 
 from workbench.errors import EnvironmentFault, SessionError
 from workbench.records.trial import OK, RUN_ERROR, UNMEASURED, Check, MeasureOptions, Trial
-from workbench.records.tuning import FASTER, FINISHED, Final, TaskProgress
+from workbench.records.tuning import FASTER, FINISHED, SEARCHING, STOPPED, WAITING, Final, TaskProgress
 from workbench.session import SessionDirectory
 from workbench.store import FORMAT_VERSION, Store, schema
 
@@ -453,3 +453,23 @@ def test_on_a_full_disk_a_trial_is_refused_and_the_others_can_be_read(small_medi
             fill(store, 1000, first=3)
         kept = store.trials.of_task("conv2d-1")
         assert [item.number for item in kept] == list(range(len(kept)))
+
+
+def test_a_search_whose_worker_is_gone_has_ended_and_says_why(session: SessionDirectory) -> None:
+    with session.store() as store:
+        for task, state in (("a", WAITING), ("b", SEARCHING), ("c", FINISHED)):
+            store.trials.set_progress(progress(3, task, state=state, stopped_because="it is flat" if state == FINISHED else ""))
+        store.end_search("killed")
+        found = [(item.task, item.state, item.stopped_because, item.trials) for item in store.trials.progress()]
+        assert found == [("a", STOPPED, "killed", 3), ("b", STOPPED, "killed", 3), ("c", FINISHED, "it is flat", 3)]
+        assert store.manifest()["last_stop"] == {"command": "tune", "cause": "killed"}
+        store.end_search("killed again")
+        assert store.manifest()["last_stop"] == {"command": "tune", "cause": "killed"}
+
+
+def test_the_end_of_a_search_whose_progress_is_damaged_keeps_nobody_from_the_rest(session: SessionDirectory) -> None:
+    with session.store() as store:
+        store.trials.set_progress(progress(3, state=SEARCHING))
+        spoil(session.database, "UPDATE searches SET record = '{}'")
+        store.end_search("killed")
+        assert "last_stop" not in store.manifest()

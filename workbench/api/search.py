@@ -162,7 +162,7 @@ class Search:
             return store.trials.progress()
 
     def trials(self, *, since: int = 0) -> tuple[list[Trial], int]:
-        """Trials stored after a cursor, oldest first, and the cursor to ask with next time."""
+        """Trials stored after a cursor, oldest first, at most 1000, and the cursor to ask with next time."""
         cursor = whole_number("since", since, least=0)
         with self._directory.store() as store:
             found = store.trials.since(cursor)

@@ -60,7 +60,7 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     )
     budget = parser.add_argument_group("when it ends")
     budget.add_argument("--trials", type=positive, metavar="N", help="all trials of the session together, those of earlier searches included")
-    budget.add_argument("--seconds", type=positive_number, metavar="S", help="time of this search")
+    budget.add_argument("--seconds", type=positive_number, metavar="S", help="time of this search; the last measurement of the best comes after it")
     budget.add_argument("--per-task", type=positive, metavar="N", help=f"trials of each task (default: {DEFAULT_TRIALS_PER_TASK}, if nothing else)")
     default = SearchBudget.flat_after
     budget.add_argument(

@@ -12,7 +12,21 @@ from workbench.escaping import plain
 from workbench.records.trial import DEVICE_LOST, RUN_ERROR, WRONG_RESULT
 
 _LEAST_FREE_BYTES = 2**20  # a library has some tens of kilobytes
-_LOST = ("cuda_error_device", "no cuda-capable device", "device-side assert", "cuda_error_ecc", "gpu is lost", "unspecified launch failure")
+_LOST = (
+    "cuda_error_no_device",
+    "cuda_error_device_unavailable",
+    "cuda_error_ecc_uncorrectable",
+    "cuda_error_system_not_ready",
+    "no cuda-capable device",
+    "devices are busy or unavailable",
+    "uncorrectable ecc error",
+    "system not yet initialized",
+    "gpu is lost",
+)
+"""How the driver and the runtime name what no kernel can do: names of errors, and texts of ``cudaGetErrorString``.
+
+A launch failure and an assertion are no such thing: they are the kernel's, whose process is replaced.
+"""
 
 
 def run_failure(text: str) -> str:

@@ -22,7 +22,7 @@ from workbench.store import Store
 from workbench.worker import ALREADY_SERVED, CANNOT_WRITE, NO_ENGINE, SEARCH, STARTING
 
 _POLL_S = 0.02
-_CANCEL_GRACE_S = 5.0
+_CANCEL_GRACE_S = 4.0
 _STOP_GRACE_S = 3.0
 _MOST_STARTS = 10
 _CRASHES = (signal.SIGSEGV, signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE)
@@ -233,12 +233,13 @@ class WorkerProcess:
             self._note(store, number, error)
             raise error
 
-    @staticmethod
-    def _note(store: Store, number: int, error: EnvironmentFault) -> None:
-        """Answer a command that no worker answers any more."""
+    def _note(self, store: Store, number: int, error: EnvironmentFault) -> None:
+        """Answer a command that no worker answers any more, and end the search that it may have been."""
         failure = Failure(kind=type(error).__name__, message=error.message, remedy=error.remedy, detail="\n".join(getattr(error, "__notes__", ())))
         with contextlib.suppress(WorkbenchError):  # on a full disk nothing can be noted
             store.finish_command(number, failure=failure)
+            if not self._directory.is_served():
+                store.end_search(error.message)
 
     def _start(self, number: int) -> None:
         with self._lock:

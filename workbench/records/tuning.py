@@ -201,7 +201,8 @@ class TaskProgress:
         space_size: Number of distinct schedules of the space that is searched.
         trials: Number of its trials, the baseline included; those that were only built and checked do not count.
         errors: Number of failed trials by status.
-        first_errors: Text of the first failure of each status; what else went wrong, and `NOTE`, have names of their own.
+        first_errors: Text of the first failure of each status. What else went wrong has a name of its own: ``task`` ended the task, ``final`` kept a
+            winner from being named, ``record`` kept a trial from the records; `NOTE` is no error.
         baseline_us: Median of trial 0.
         best: Number of the trial with the lowest median.
         best_us: That median.

@@ -95,6 +95,13 @@ class Attention:
         wait([work], POLL_S)
         self.take_commands()
 
+    def wait_s(self, seconds: float) -> None:
+        """Wait for something outside to mend itself; commands are answered meanwhile, and a search that is stopped waits no longer."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not self._agenda.stopping:
+            time.sleep(POLL_S)
+            self.take_commands()
+
     def on_device(self, work: Callable[[], Result]) -> Result:
         """Use the device, in its own thread; a command is taken meanwhile, and does not disturb it."""
         self._let_side_work_end()

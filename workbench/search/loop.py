@@ -28,6 +28,8 @@ from workbench.search.task_run import TaskRun
 from workbench.tuning_database import TuningRecord
 
 _MOST_LOST_IN_A_ROW = 5
+_RECOVERY_S = 1.0
+"""Pause after a trial that found no device, doubled each time: a driver that starts anew takes some seconds."""
 
 
 class Search:
@@ -271,8 +273,12 @@ class Search:
 
     def _watch_device(self, trial: Trial) -> None:
         self._lost_in_a_row = self._lost_in_a_row + 1 if trial.status == DEVICE_LOST else 0
+        if not self._lost_in_a_row:
+            return
         if self._lost_in_a_row >= _MOST_LOST_IN_A_ROW:
             raise EnvironmentFault(f"The device is lost: {plain(trial.error, 300)}.", "Look at the driver's log; go on later with --resume.")
+        self._on_progress("wait for the device", 0.0)
+        self._attention.wait_s(_RECOVERY_S * 2 ** (self._lost_in_a_row - 1))
 
     def _fail(self, run: TaskRun, error: BaseException) -> None:
         """End a task by an error of its own, with the full text; raise what is no error of its own."""

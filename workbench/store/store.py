@@ -306,6 +306,12 @@ class Store:
     def _fail_running(self, failure: Failure) -> None:
         self._sql.execute("UPDATE commands SET state = ?, failure = ? WHERE state = ?", (FAILED, dumps(failure.to_dict()), RUNNING))
 
+    def end_search(self, cause: str) -> None:
+        """Say of a search whose worker is gone that it has ended, and why, if one was open: called when no other worker serves the session."""
+        with contextlib.suppress(SessionError), self._connection.transaction():  # what is damaged is told to whoever reads it
+            if self.trials.stop_open(cause):
+                self._set_manifest({"last_stop": {"command": "tune", "cause": cause}})
+
     def abandon_command(self, command: int) -> None:
         """Leave a running command to whoever still waits for it: its worker ends."""
         with self._connection.transaction() as sql:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from workbench.errors import EnvironmentFault
 from workbench.escaping import plain
 from workbench.records.trial import OK, UNMEASURED, Trial
 from workbench.records.trial_point import TrialPoint
-from workbench.records.tuning import TaskProgress
+from workbench.records.tuning import SEARCHING, STOPPED, WAITING, TaskProgress
 from workbench.store import schema
 from workbench.store.connection import Connection
 from workbench.store.consistency import check_progress, check_trial
@@ -126,6 +126,13 @@ class TrialTable:
         with self._reading():
             found = self._rows("SELECT task, record FROM searches WHERE task = ?", (task,))
             return _progress(*found[0]) if found else None
+
+    def stop_open(self, cause: str) -> bool:
+        """Within the caller's transaction: stop the tasks whose searches have not ended; True if there were any."""
+        left = [progress for progress in self.progress() if progress.state in (WAITING, SEARCHING)]
+        for progress in left:
+            self._set_progress(replace(progress, state=STOPPED, stopped_because=cause))
+        return bool(left)
 
     def _set_progress(self, progress: TaskProgress) -> None:
         self._sql.execute(

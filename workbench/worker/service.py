@@ -20,6 +20,7 @@ from workbench.worker.presence import Presence
 _POLL_S = 0.01
 _EVENT_S = 0.1
 _REASON_LIMIT = 500
+_WORKER_GONE = "its worker ended without an answer"
 
 
 class Service:
@@ -47,6 +48,7 @@ class Service:
         """
         with self._directory.store() as store:
             store.abandon_commands(first=self._first)
+            store.end_search(_WORKER_GONE)
             store.forget_progress()
             self._directory.settle_program(store.manifest().get("profile_id"))
             self._directory.sweep()

@@ -107,7 +107,7 @@ def build(module: tvm.IRModule, target: tvm.target.Target) -> Built:
         raise EnvironmentFault(
             f"TVM cannot compile the model: {plain(str(error).strip(), 400)}", "See workbench doctor; -v shows TVM's own text."
         ) from error
-    if target.kind.name == "cuda" and not _has_import(executable.mod, "cuda"):
+    if target.kind.name == "cuda" and not has_import(executable.mod, "cuda"):
         raise EnvironmentFault("The compiled module holds no CUDA code.", "Check the target's arch with workbench doctor.")
     device = tvm.device(target.kind.name if target.kind.name != "llvm" else "cpu", 0)
     return Built(executable=executable, device=device, floats_only=_floats_only(module))
@@ -119,5 +119,6 @@ def _floats_only(module: tvm.IRModule) -> bool:
     return all("float" in str(tensor.dtype) for tensor in tensors)
 
 
-def _has_import(module: Any, kind: str) -> bool:
-    return any(item.kind == kind or _has_import(item, kind) for item in module.imports)
+def has_import(module: Any, kind: str) -> bool:
+    """True if a built module holds code of a kind; for a kernel that no thread is bound in, TVM makes host code alone and says nothing."""
+    return any(item.kind == kind or has_import(item, kind) for item in module.imports)

@@ -12,7 +12,7 @@ from typing import Any
 
 import tvm
 
-from workbench.engines.relax.build import compiled
+from workbench.engines.relax.build import compiled, has_import
 from workbench.engines.relax.cpu_check import NotCheckable, runnable_on_cpu
 from workbench.engines.relax.cuda_code import cuda_source, ptxas_report
 from workbench.engines.relax.targets import to_tvm
@@ -50,6 +50,8 @@ def serve(request: Message) -> Message:
         except NotCheckable as error:
             return Message({"build_s": time.perf_counter() - started, "unchecked": error.reason})
     library = compiled(lambda: tvm.compile(module, target=target), target, trusted_caller=True)
+    if target.kind.name == "cuda" and not has_import(library.mod, "cuda"):
+        raise RuntimeError("The kernel has no GPU schedule: no loop of it is bound to threads.")
     is_written = target.kind.name == "llvm" and _LINKER is not None and os.name == "posix" and _link_host_code(library, path)
     if not is_written:
         library.export_library(str(path))

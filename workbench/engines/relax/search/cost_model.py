@@ -12,9 +12,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import xgboost
 
 from workbench.engines.relax.search.sketches import Genome, Sketch
+from workbench.escaping import plain
+
+try:
+    import xgboost
+except Exception as error:  # noqa: BLE001 - a library that does not fit this machine or NumPy raises errors of many kinds
+    WITHOUT_XGBOOST = f"No cost model guides the search, because xgboost does not load ({type(error).__name__}: {plain(str(error), 200)})."
+else:
+    WITHOUT_XGBOOST = ""
+"""Why nothing can be learned here, in a sentence; empty if it can."""
 
 LEAST_SAMPLES = 8
 _MOST_SAMPLES = 1024
@@ -53,6 +61,8 @@ Array = np.ndarray[Any, Any]
 
 class CostModel:
     """Gradient-boosted trees on the logarithm of relative speed: 0 for the task's best, negative for slower ones.
+
+    Equal samples and seeds give equal predictions; a sample is a time and the seconds that its build took, in which no two runs are alike.
 
     Args:
         sketches: What genomes are of.
@@ -97,7 +107,7 @@ class CostModel:
 
     def fit(self) -> None:
         """Fit to what is known, if that is enough and new enough; the time it takes is bounded however much is known."""
-        if self._members and self._news < _NEWS * len(self._times_us):
+        if WITHOUT_XGBOOST or (self._members and self._news < _NEWS * len(self._times_us)):
             return
         times = np.asarray(self._times_us)
         finite = times[np.isfinite(times)]

@@ -18,7 +18,7 @@ from tvm.s_tir.meta_schedule.space_generator import ScheduleFn
 from workbench.engines.relax.ansor.stages import OtherWorkload, Untranslatable
 from workbench.engines.relax.ansor.translate import translate
 from workbench.engines.relax.build import with_default_schedules
-from workbench.engines.relax.search.cost_model import CostModel
+from workbench.engines.relax.search.cost_model import WITHOUT_XGBOOST, CostModel
 from workbench.engines.relax.search.evolution import Evolution
 from workbench.engines.relax.search.sampling import Sample, Sampler
 from workbench.engines.relax.search.sketches import Genome, trace_json
@@ -78,7 +78,7 @@ class RelaxTaskSearch:
         self._proposed: dict[str, Sample] = {}
         self._inherited: list[Sample] = []
         self._is_known_to_work = False  # some recorded schedule was valid
-        self.note = ""
+        self.note = WITHOUT_XGBOOST
         self.space_size: int | None = design_size(self._sampler.schedules, self._module)
         structural_hash, module_text = Workload(self._module).as_json()
         self.workload = (str(structural_hash), str(module_text))
@@ -131,7 +131,8 @@ class RelaxTaskSearch:
         """Take up recorded trials: their schedules are known by their fingerprints, their decisions by their traces."""
         for experience in known:
             trial = experience.trial
-            self._evolution.forbid(trial.fingerprint)
+            if trial.status != DEVICE_LOST:  # that schedule was never tried
+                self._evolution.forbid(trial.fingerprint)
             genome = self._sampler.genome(experience.trace) if experience.trace else None
             if genome is None or trial.status in _SAY_NOTHING:
                 continue
