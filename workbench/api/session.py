@@ -43,7 +43,7 @@ from workbench.records.trial import BASELINE, MeasureOptions
 from workbench.records.tuning import SearchBudget, TuneRequest
 from workbench.records.view import Inspection, ViewInfo
 from workbench.records.view_diff import ViewDiff
-from workbench.session import SessionDirectory
+from workbench.session import SessionDirectory, stored_comparison
 from workbench.worker import SEARCH
 
 Decoded = TypeVar("Decoded")
@@ -349,10 +349,12 @@ class Session(HandsOut):
 
     @property
     def comparison(self) -> Comparison | None:
-        """What the last `apply` gave; None before the first one."""
+        """What the last `apply` gave; None before the first one, and where the model was profiled again since."""
         with self.directory.store() as store:
-            found = store.document("comparison")
-        return None if found is None else Comparison(self._decoded(ComparisonRecord.from_dict, found), self.directory.tuned)
+            found = stored_comparison(store)
+        if found.is_damaged:
+            raise SessionError(found.why_none)
+        return None if found.comparison is None else Comparison(found.comparison, self.directory.tuned)
 
     def verify(self, *, inputs: int = 3, on_event: OnEvent | None = None) -> Verification:
         """Verify again what is applied: built once more from its records, and compared with the untuned model; its files have to be unchanged.

@@ -23,13 +23,10 @@ from workbench.records.decode import decode
 from workbench.records.profile import Profile
 from workbench.records.request import ModelSource, ProfileRequest
 from workbench.records.trial import MeasureOptions
-from workbench.session import TUNED
+from workbench.session import COMPARISON, TUNED, stored_comparison
 from workbench.worker.application import opened_application, profiled_session
 from workbench.worker.context import JobContext
 from workbench.worker.tuning import conditions_of, noted_conditions
-
-COMPARISON = "comparison"
-"""Name of the document that keeps the last comparison."""
 
 _HOW_TO_TUNE = "Search first: workbench select --share 0.8, then workbench tune."
 
