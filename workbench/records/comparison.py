@@ -155,6 +155,11 @@ class Verification:
     reason: str = ""
     onnxruntime: str = ""
 
+    @property
+    def failures(self) -> tuple[Difference, ...]:
+        """The tensors that differ by more than the tolerance; none where the model could not be built or run."""
+        return tuple(difference for difference in self.differences if not difference.passed)
+
     def to_dict(self) -> dict[str, Any]:
         """The record as JSON-ready values."""
         return asdict(self)
@@ -199,6 +204,11 @@ class Comparison:
     def used_records(self) -> tuple[KernelComparison, ...]:
         """The kernels that have the schedule of a trial."""
         return tuple(kernel for kernel in self.kernels if kernel.used == RECORD)
+
+    @property
+    def not_used(self) -> tuple[KernelComparison, ...]:
+        """The kernels whose winner was looked at and is not used; ``why`` says why."""
+        return tuple(kernel for kernel in self.kernels if kernel.used == BASELINE and kernel.considered is not None)
 
     def to_dict(self) -> dict[str, Any]:
         """The record as in ``apply --json``: the figures of the whole first, then everything else."""
