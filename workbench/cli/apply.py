@@ -31,10 +31,10 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     directory = find_session(options.session, quiet=options.quiet)
-    profile_of(directory)
+    profile = profile_of(directory)
     with open_session(directory.path.absolute(), trust=options.trust, python=options.python) as session:
-        comparison = run_apply(session, inputs=options.inputs, rounds=options.rounds, quiet=options.quiet)
-        show([apply_table(comparison.record)], values=comparison.to_dict(), json_to=options.json)
+        comparison = run_apply(session, inputs=options.inputs, rounds=options.rounds, anew=options.anew, quiet=options.quiet)
+        show([apply_table(comparison.record, profile, session.peaks())], values=comparison.to_dict(), json_to=options.json)
     return 0 if comparison.applied else NOT_VERIFIED
 
 
