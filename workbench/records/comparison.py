@@ -97,6 +97,7 @@ class Difference:
         index: Where the difference is farthest beyond the tolerance, or largest.
         found: The value there, as text.
         expected: What it should be.
+        dtype: Type of both; empty in a record of an older workbench.
     """
 
     what: str
@@ -113,6 +114,7 @@ class Difference:
     index: tuple[int, ...] = ()
     found: str = ""
     expected: str = ""
+    dtype: str = ""
 
     @property
     def passed(self) -> bool:
