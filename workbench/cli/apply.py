@@ -24,6 +24,7 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser = commands.add_parser("apply", parents=[shared], help="build the model with the winners, verify it, compare it, and write it to tuned/")
     parser.add_argument("--inputs", type=positive, default=_INPUTS, metavar="N", help=f"random inputs to compare outputs on (default: {_INPUTS})")
     parser.add_argument("--rounds", type=positive, metavar="N", help="measured rounds of each model (default: for about 6 seconds)")
+    parser.add_argument("--anew", action="store_true", help="decide again which records are too slow in the model (else as the last time)")
     parser.add_argument("--trust", action="store_true", help="allow recorded schedules and the model to run code of their own")
     add_python_option(parser)
     parser.set_defaults(run=_run)
@@ -38,14 +39,14 @@ def _run(options: argparse.Namespace) -> int:
     return 0 if comparison.applied else NOT_VERIFIED
 
 
-def run_apply(session: Session, *, inputs: int = _INPUTS, rounds: int | None = None, quiet: bool) -> Comparison:
+def run_apply(session: Session, *, inputs: int = _INPUTS, rounds: int | None = None, anew: bool = False, quiet: bool) -> Comparison:
     """Apply with progress on standard error.
 
     Raises:
         WorkbenchError: It cannot be done; the applied model is what it was.
     """
     with ProgressLine(quiet=quiet) as line:
-        comparison = session.apply(inputs=inputs, rounds=rounds, on_event=line.on_event)
+        comparison = session.apply(inputs=inputs, rounds=rounds, anew=anew, on_event=line.on_event)
     if comparison.applied:
         note(f"applied: {comparison.path}", quiet=quiet)
     return comparison

@@ -62,6 +62,8 @@ class KernelComparison(Timing):
         used: ``record`` or ``baseline``.
         trial: The trial whose schedule it has; None for the baseline.
         considered: The trial that the search named and that was looked at, even if it is not used; None if there was none.
+        considered_fingerprint: Structural hash of that trial's kernel; empty if the session alone speaks against it.
+        was_slower: True if it is not used because it was slower within the model.
         why: Why this is used, in a sentence.
         fingerprint: Structural hash of the kernel as it was built; that of its trial where it has a schedule.
     """
@@ -74,6 +76,8 @@ class KernelComparison(Timing):
     used: str = BASELINE
     trial: int | None = None
     considered: int | None = None
+    considered_fingerprint: str = ""
+    was_slower: bool = False
     why: str = ""
     fingerprint: str = ""
 
@@ -187,6 +191,7 @@ class Comparison:
         applied_at: Unix time.
         rounds: Measured rounds of each of the two.
         profile_id: The profile whose program was built.
+        device: Index of the device that both ran on.
         notes: What a reader must know: trials that belong to no task of the profile, a whole that is not faster.
     """
 
@@ -200,6 +205,7 @@ class Comparison:
     applied_at: float
     rounds: int = 0
     profile_id: str = ""
+    device: int = 0
     notes: tuple[str, ...] = ()
 
     @property
@@ -227,6 +233,7 @@ class Comparison:
             "applied_at": self.applied_at,
             "rounds": self.rounds,
             "profile_id": self.profile_id,
+            "device": self.device,
             "notes": list(self.notes),
             "kernels": [{**asdict(kernel), "rows": list(kernel.rows)} for kernel in self.kernels],
             "verification": self.verification.to_dict(),
