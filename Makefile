@@ -14,6 +14,7 @@ LOCKED := $(VENV)/.locked
 READY := $(VENV)/.ready
 TORCH := $(VENV)/.torch
 ONNXRUNTIME := $(VENV)/.onnxruntime
+PARQUET := $(VENV)/.parquet
 RELAY_PYTHON ?=
 RELAY := .venv-relay/.ready
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --no-deps
@@ -25,7 +26,7 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --no
 BUNDLES := workbench/notebook/static/built.json
 BUNDLED := $(wildcard workbench/notebook/*.mjs workbench/notebook/*.css workbench/notebook/*/*.mjs workbench/notebook/*/*.css)
 
-.PHONY: help venv lab demo test test-js torch test-torch onnxruntime test-onnxruntime venv-relay test-relay lint format wheel bench clean
+.PHONY: help venv lab demo test test-js torch test-torch onnxruntime test-onnxruntime parquet venv-relay test-relay lint format wheel bench clean
 
 help: ## List what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +54,8 @@ onnxruntime: $(ONNXRUNTIME) ## Install onnxruntime into the environment: what is
 
 test-onnxruntime: $(ONNXRUNTIME) ## Run the tests that need onnxruntime
 	$(BIN)/python -m pytest -m onnxruntime $(ARGS)
+
+parquet: $(PARQUET) ## Install pyarrow into the environment: trials can then be exported as Parquet
 
 venv-relay: $(RELAY) ## Set up a Python with an old TVM in .venv-relay, for the relay engine
 
@@ -124,6 +127,11 @@ $(TORCH): $(READY)
 # Not in the lock: nothing needs it. Complete as the lock is; what else it needs (numpy, packaging, protobuf) is locked.
 $(ONNXRUNTIME): $(READY)
 	$(PIP) onnxruntime==1.32.0 flatbuffers==25.12.19
+	@touch $@
+
+# Not in the lock: only `workbench export --trials FILE.parquet` needs it. It needs no other package.
+$(PARQUET): $(READY)
+	$(PIP) pyarrow==26.0.1
 	@touch $@
 
 # The lock is that of 3.10; for 3.8, which lacks some of its versions, pip chooses within the bounds that this TVM needs.

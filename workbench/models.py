@@ -90,12 +90,17 @@ def resolve_model(
     return _model_file(path, shapes=shapes, trust=trust)
 
 
+def code_of_its_own(source: ModelSource) -> str:
+    """What code of a model's author runs when the model is read, in words; empty if none does."""
+    if source.kind == "workload" and source.workload not in BUNDLED:
+        return "runs Python code of its author"
+    return {"relax": "is Python code, and reading it runs it", "torch": "is a torch.export archive, which can carry code"}.get(source.kind, "")
+
+
 def check_trust(source: ModelSource) -> None:
     """Raise ModelError if reading a model runs its author's code and the user did not allow it."""
     shown = plain(source.path or source.workload, 120)
-    what = {"relax": "is Python code, and reading it runs it", "torch": "is a torch.export archive, which can carry code"}.get(source.kind, "")
-    if source.kind == "workload" and source.workload not in BUNDLED:
-        what = "runs Python code of its author"
+    what = code_of_its_own(source)
     if what and not source.trust:
         raise ModelError(f"{shown} {what}.", "If you trust its author, allow it with --trust (in Python: trust=True).")
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tvm
 import tvm_ffi
@@ -17,6 +18,7 @@ import tvm_ffi
 import workbench
 from workbench.analysis.occupancy import occupancy, sm_limits
 from workbench.analysis.view_catalogue import why_not
+from workbench.engines.relax.cpu_check import runnable_on_cpu
 from workbench.engines.relax.cuda_code import sass_of
 from workbench.machine import cuda_toolkit
 from workbench.records.trial import UNMEASURED
@@ -48,6 +50,23 @@ def test_the_baseline_and_each_candidate_are_checked_on_the_cpu(session: workben
         trials = store.trials.of_task(session.profile().tasks[0].task)
     assert [(trial.number, trial.status) for trial in trials] == [(number, UNMEASURED) for number in NUMBERS]
     assert all(trial.check is not None and trial.check.passed for trial in trials[1:])
+
+
+def test_the_baseline_that_candidates_are_compared_with_is_the_kernel_that_the_model_has(session: workbench.Session, kernel: str) -> None:
+    """A baseline has no check of its own: dlight's schedule of it is run here beside the kernel without any."""
+    found = session.inspection(kernel, TIR_BEFORE, TIR, trial=0)
+    modules = [tvm.script.from_source(found.view(view).text) for view in (TIR_BEFORE, TIR)]
+    assert "blockIdx.x" in found.view(TIR).text
+    host = tvm.target.Target({"kind": "llvm"})
+    random = np.random.default_rng(0)
+    tensors = [tuple(int(size) for size in parameter.ty.shape) for parameter in modules[0]["main"].params]
+    inputs = [random.standard_normal(shape, dtype=np.float32) for shape in tensors[:-1]]
+    outputs = []
+    for module in (modules[0], runnable_on_cpu(modules[1])):
+        output = tvm.runtime.tensor(np.full(tensors[-1], np.nan, np.float32))
+        tvm.compile(module, target=host)["main"](*map(tvm.runtime.tensor, inputs), output)
+        outputs.append(output.numpy())
+    np.testing.assert_allclose(outputs[1], outputs[0], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("number", NUMBERS)

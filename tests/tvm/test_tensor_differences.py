@@ -28,6 +28,7 @@ def test_the_place_is_where_the_difference_is_farthest_beyond_what_is_allowed() 
     difference = compared(found, expected)
     assert (difference.index, difference.mismatches, difference.passed) == ((2, 1), 1, False)
     assert (difference.found, difference.expected) == ("0.140000001", "0")
+    assert (difference.dtype, compared(np.array([1, 2]), np.array([1, 3])).dtype) == ("float32", "int64")
     assert "output 0 of kernel k (row 3), inputs of seed 7: 1 of 12 elements" in str(difference)
 
 

@@ -187,6 +187,15 @@ def test_outputs_that_differ_without_a_kernel_to_blame_fail_too(bench: Bench) ->
     assert "no single kernel" in verification.reason
 
 
+def test_whole_numbers_that_differ_are_said_to_be_such_and_that_ties_may_be_the_reason(bench: Bench) -> None:
+    bench.application.outputs[0] = OutputsCompared((replace(DIFFERS, dtype="int64"),), (), 3)
+    reason = bench.run().comparison.verification.reason
+    assert "the output is of int64, which has to be equal" in reason
+    assert "ties" in reason
+    bench.application.outputs[0] = OutputsCompared((replace(DIFFERS, dtype="int64"), replace(DIFFERS, dtype="float32")), (), 3)
+    assert "ties" not in bench.run().comparison.verification.reason
+
+
 def test_a_crash_while_both_run_applies_nothing_and_names_what_ran(bench: Bench) -> None:
     text = "The process died with SIGSEGV while running both models on inputs of seed 0, running kernel dense. Fatal Python error"
     bench.application.outputs[0] = Failed(RUN_ERROR, text)

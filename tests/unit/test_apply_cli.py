@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from workbench.errors import InputError, SessionError
 from workbench.kernel import WorkerProcess
 from workbench.records.comparison import BASELINE, FASTER, RECORD, SLOWER, UNCHANGED, Comparison, Difference, KernelComparison, Timing, Verification
 from workbench.records.decode import DecodeError
+from workbench.records.peaks import Bandwidth, Peaks, Rate
 from workbench.records.rerun import Rerun
 from workbench.records.trial import Check
 from workbench.session import SessionDirectory
@@ -97,9 +99,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return known
 
 
-def shown(comparison: Comparison, width: int = 200) -> str:
+def shown(comparison: Comparison, width: int = 200, **options: Any) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(apply_table(comparison))
+    console.print(apply_table(comparison, **options))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -128,8 +130,10 @@ def test_apply_gives_its_json_alone_and_exit_code_0(session: SessionDirectory, c
     answer = call("apply", "--session", str(session.path), "--json", "-", "--inputs", "5", "--rounds", "9")
     assert answer.code == 0
     assert Comparison.from_dict(json.loads(answer.out)) == COMPARISON
-    assert (asked["kind"], asked["arguments"]) == ("apply", {"inputs": 5, "rounds": 9})
+    assert (asked["kind"], asked["arguments"]) == ("apply", {"inputs": 5, "rounds": 9, "anew": False})
     assert "applied: " in answer.err
+    assert call("apply", "--session", str(session.path), "--anew", "-q").code == 0
+    assert asked["arguments"]["anew"] is True
 
 
 def test_a_failed_verification_is_exit_code_1_and_names_the_kernel(
@@ -168,6 +172,19 @@ def test_the_table_shows_before_after_gain_and_why(capsys: pytest.CaptureFixture
     unbuilt = replace(FAILED, verification=Verification(verified=False, reason="the linker failed"))
     assert "onnxruntime" not in shown(unbuilt)
     assert capsys.readouterr().out == ""
+
+
+def test_the_table_says_how_close_a_kernel_comes_to_the_limit_of_the_device(session: SessionDirectory) -> None:
+    with session.store() as store:
+        profile = store.profile()
+    assert profile is not None
+    task = replace(profile.tasks[0], task="conv2d-1", flop=5_000_000, tensor_bytes=1000)  # 5 us at the peak, and it takes 10
+    profile = replace(profile, tasks=(task, *profile.tasks[1:]))
+    peaks = Peaks("a processor", "k", 2, Rate(1e12, 9e11, 1e10, 15), (Bandwidth(Rate(1e11, 9e10, 1e9, 15), 10**9, "memory"),), "how", 1.7e9)
+    text = shown(COMPARISON, profile=profile, peaks=peaks)
+    assert "Limit(%)" in text
+    assert re.search(r"conv2d .* 50\.0 ", text)
+    assert "Limit(%)" not in shown(COMPARISON, profile=profile)
 
 
 @pytest.mark.parametrize("width", [20, 60, 100, 300])

@@ -16,10 +16,11 @@ from workbench.applying.writing import read_verdict
 from workbench.engines.apply_protocol import OutputsCompared
 from workbench.engines.search_protocol import Failed
 from workbench.errors import EnvironmentFault, InputError, Interrupted, SelectionError, SessionError
-from workbench.records.comparison import Comparison, Verification
+from workbench.records.comparison import BASELINE, RECORD, SLOWER, Comparison, Verification
 from workbench.records.rerun import Rerun
 from workbench.records.target import TargetSpec
 from workbench.records.trial import RUN_ERROR, WRONG_RESULT, MeasureOptions
+from workbench.records.tuning import FASTER, Final
 from workbench.session import SessionDirectory
 from workbench.tuning_database import read_database
 from workbench.worker import applying, rerunning
@@ -71,8 +72,12 @@ class Job:
             context = JobContext(self.directory, store, number, self.on_progress, lambda: False)
             return job(self.engine, context, request, trust=trust)
 
-    def apply(self) -> Comparison:
-        return Comparison.from_dict(json.loads(json.dumps(self.run(apply, QUICK))))
+    def apply(self, **changes: Any) -> Comparison:
+        return Comparison.from_dict(json.loads(json.dumps(self.run(apply, replace(QUICK, **changes)))))
+
+    def choices(self, **changes: Any) -> dict[str, str]:
+        """What each kernel uses once the winners are applied."""
+        return {kernel.kernel: kernel.used for kernel in self.apply(**changes).kernels}
 
     def verify(self) -> Verification:
         return Verification.from_dict(json.loads(json.dumps(self.run(verify, QUICK))))
@@ -231,7 +236,72 @@ def test_a_link_out_of_the_session_is_not_followed(job: Job, tmp_path: Path) -> 
     assert list(elsewhere.iterdir()) == []
 
 
+# applying again
+
+
+def test_what_was_too_slow_in_the_model_stays_so_whatever_is_measured_the_next_times(job: Job) -> None:
+    job.application.ratios["conv2d"] = 0.5
+    first = job.apply()
+    job.application.ratios["conv2d"] = 2.0
+    second, third = job.apply(), job.apply()
+    for comparison in (first, second, third):
+        assert {kernel.kernel: kernel.used for kernel in comparison.kernels} == {"conv2d": BASELINE, "dense": RECORD, "softmax": BASELINE}
+    whys = [comparison.kernels[0].why for comparison in (first, second, third)]
+    assert whys[0].startswith("slower in the model: trial 3: slower: 100.")
+    assert whys[1] == whys[2] == f"{whys[0]} (measured by an earlier apply of the same records)"
+    assert "check conv2d" not in job.application.log
+    assert job.choices(anew=True)["conv2d"] == RECORD
+
+
+def test_what_was_kept_stays_though_it_is_slower_the_next_times_and_that_is_told(job: Job) -> None:
+    assert job.choices()["conv2d"] == RECORD
+    job.application.ratios["conv2d"] = 0.5
+    for _ in range(2):
+        comparison = job.apply()
+        assert (comparison.kernels[0].used, comparison.kernels[0].verdict) == (RECORD, SLOWER)
+    job.application.overhead_us = (10.0, 400.0)
+    comparison = job.apply()
+    assert len(comparison.used_records) == 2
+    assert "The whole model is not faster" in comparison.notes[0]
+    assert job.choices(anew=True)["conv2d"] == BASELINE
+
+
+def test_a_kept_record_that_is_wrong_now_goes_back_all_the_same(job: Job) -> None:
+    assert job.choices()["conv2d"] == RECORD
+    job.application.alone["conv2d"] = Failed(WRONG_RESULT, "it differs")
+    assert job.choices()["conv2d"] == BASELINE
+    job.application.alone.clear()
+    assert job.choices()["conv2d"] == RECORD  # that one was not a matter of time
+
+
+def test_another_choice_of_records_is_judged_anew(job: Job) -> None:
+    job.application.ratios["conv2d"] = 0.5
+    assert job.choices()["conv2d"] == BASELINE
+    job.application.ratios.clear()
+    give_winner(job.directory, "softmax")
+    assert job.choices() == dict.fromkeys(("conv2d", "dense", "softmax"), RECORD)
+
+
+@pytest.mark.parametrize("changes", [{"profile_id": "0"}, {"applied": False}, {"rounds": 1}])
+def test_a_comparison_that_proves_nothing_settles_nothing(job: Job, changes: dict[str, Any]) -> None:
+    job.application.ratios["conv2d"] = 0.5
+    comparison = job.apply()
+    with job.directory.store() as store:
+        store.write_document("comparison", replace(comparison, **changes).to_dict())
+    job.application.ratios.clear()
+    assert job.choices()["conv2d"] == RECORD
+
+
 # verifying again
+
+
+def test_it_is_verified_on_the_device_that_it_was_applied_on(job: Job) -> None:
+    final = Final(WINNER + 1, BASELINE_US, 1.0, 50.0, 1.0, WINNER + 1, 11, FASTER, "2.00x")
+    for kernel in ("conv2d", "dense"):
+        give_winner(job.directory, kernel, number=WINNER + 1, options=MeasureOptions(device=1), progress={"final": final})
+    assert job.apply().device == 1
+    job.verify()
+    assert [options.device for options, _ in job.engine.asked] == [1, 1]
 
 
 def test_what_is_applied_is_verified_again_from_its_records(job: Job) -> None:
@@ -305,6 +375,13 @@ def test_a_trial_is_measured_again_and_its_distance_from_the_record_told(job: Jo
     assert found.same_conditions
     assert found.check is not None
     assert job.application.log == ["check conv2d", "time conv2d 11"]
+
+
+def test_a_record_of_another_machine_is_measured_here_and_its_distance_is_said_to_be_one_between_machines(job: Job) -> None:
+    give_winner(job.directory, "softmax", conditions="of another machine")
+    found = job.rerun(task="softmax")
+    assert (found.status, found.measured_us, found.same_conditions) == ("ok", 55.5, False)
+    assert found.distance.endswith("us now; the record is of another machine, device, target, version or number of threads")
 
 
 def test_the_untuned_kernel_is_measured_again_even_if_it_has_no_record(job: Job) -> None:

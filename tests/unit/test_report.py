@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from workbench.api.report import winner_texts, write_report
+from workbench.api.report import MOST_WINNERS, winner_texts, write_report
 from workbench.cli.main import main
 from workbench.errors import EnvironmentFault, InputError, SessionError
+from workbench.records.comparison import BASELINE, RECORD, UNCHANGED, Comparison, Difference, KernelComparison, Timing, Verification
 from workbench.records.comparison import FASTER as COMPARED_FASTER
-from workbench.records.comparison import RECORD, Comparison, Difference, KernelComparison, Timing, Verification
-from workbench.records.trial import BUILD_ERROR, OK, Check, Trial
+from workbench.records.peaks import Bandwidth, Peaks, Rate
+from workbench.records.trial import BUILD_ERROR, OK, Check, MeasureOptions, Trial
 from workbench.records.tuning import FASTER, FINISHED, NOT_FASTER, Final, SearchBudget, TaskProgress, TuneRequest
 from workbench.report import ReportContent, WinnerText, page, read_content
 from workbench.report.markup import block, tag
@@ -119,7 +121,7 @@ def searched(session: SessionDirectory) -> SessionDirectory:
 def comparison(content: ReportContent, **changes: Any) -> Comparison:
     task = content.profile.tasks[0]
     timing = {"baseline_us": 100.0, "tuned_us": 40.0, "ratio": 2.5, "ratio_error": 0.1, "verdict": COMPARED_FASTER, "text": "2.50x +- 0.10 as fast"}
-    kernel = KernelComparison(**timing, kernel=HOSTILE, task=task.task, name=task.name, weight=2, used=RECORD, trial=2, why="because")
+    kernel = KernelComparison(**timing, kernel=HOSTILE, task=task.task, name=task.name, weight=2, used=RECORD, trial=2, considered=2, why="because")
     total = Timing(baseline_us=1000.0, tuned_us=880.0, ratio=1.14, ratio_error=0.01, verdict=COMPARED_FASTER, text="1.14x +- 0.01 as fast")
     values: dict[str, Any] = {
         "model": "net",
@@ -130,8 +132,27 @@ def comparison(content: ReportContent, **changes: Any) -> Comparison:
         "verification": Verification(verified=True, seeds=(0, 1), max_abs_err=1e-6, max_rel_err=1e-5, onnxruntime="agrees"),
         "applied": True,
         "applied_at": 1.7e9,
+        "profile_id": "1",
     }
     return Comparison(**{**values, **changes})
+
+
+def refused(content: ReportContent, verification: Verification, **changes: Any) -> Comparison:
+    """What applying really gives when a verification fails: nothing was measured."""
+    task = content.profile.tasks[0]
+    kernel = KernelComparison(kernel=task.name, task=task.task, name=task.name, weight=2, used=RECORD, trial=2, considered=2, why="trial 2: it won")
+    values: dict[str, Any] = {"total": Timing(), "kernels": (kernel,), "verification": verification, "applied": False}
+    return comparison(content, **{**values, "notes": ("Nothing was applied.",), **changes})
+
+
+def chips(html: str) -> list[str]:
+    """What stands on the chips of the winners, those that look good with a plus."""
+    found = re.findall(r'<span class="(chip[^"]*)">([^<]*)</span>', html)
+    return [f"+{words}" if "good" in look else words for look, words in found]
+
+
+def read_of(content: ReportContent, comparison: Comparison) -> Reader:
+    return Reader(page(replace(content, comparison=comparison)))
 
 
 def test_the_page_says_what_was_tuned_why_and_what_came_out(searched: SessionDirectory) -> None:
@@ -195,14 +216,81 @@ def test_an_agreement_that_proves_little_says_so(searched: SessionDirectory) -> 
 
 def test_a_failed_verification_is_told_first_and_names_the_kernel(searched: SessionDirectory) -> None:
     content = read_content(searched, version="1")
-    wrong = Difference("output 0", "untuned", 0, "fused_conv", 3, 1.0, 1.0, 5, 64, 1e-4, 1e-4, (0, 1), "2.0", "1.0")
-    verification = Verification(
-        verified=False, seeds=(0,), differences=(wrong,), faulty=("fused_conv",), reason="fused_conv computes something else."
-    )
-    read = Reader(page(replace(content, comparison=comparison(content, verification=verification, applied=False))))
-    assert "RESULTS DIFFER" in read.text
-    assert "fused_conv computes something else" in read.text
-    assert "5 of 64 elements" in read.text
+    name = content.profile.tasks[0].name
+    wrong = Difference("output 0", "untuned", 0, name, 3, 1.0, 1.0, 5, 64, 1e-4, 1e-4, (0, 1), "2.0", "1.0")
+    verification = Verification(verified=False, seeds=(0,), differences=(wrong,), faulty=(name,), reason=f"wrong result of kernel {name}: {wrong}")
+    html = page(replace(content, comparison=refused(content, verification)))
+    text = Reader(re.sub("<style>.*?</style>", "", html, flags=re.DOTALL)).text
+    header = text[: text.index("Before and after")]
+    assert "RESULTS DIFFER" in header
+    assert f"wrong result of kernel {name}" in header
+    assert f"The tuned model is wrong and was not applied: wrong result of kernel {name}" in text
+    assert "5 of 64 elements" in text
+    assert "Nothing was applied." in text
+    assert "forecast" not in text[: text.index("The search")]
+    assert "nothing was faster" not in text
+    assert chips(html) == ["trial 2: wrong, not applied", "untuned kernel stays"]
+
+
+@pytest.mark.parametrize("faulty", [True, False])
+def test_a_model_that_crashed_or_was_not_built_was_not_verified_and_is_not_called_different(searched: SessionDirectory, faulty: bool) -> None:
+    content = read_content(searched, version="1")
+    names = (content.profile.tasks[0].name,) if faulty else ()
+    verification = Verification(verified=False, seeds=(0,), faulty=names, reason="The process died with SIGSEGV.")
+    html = page(replace(content, comparison=refused(content, verification)))
+    text = Reader(html).text
+    assert "NOT VERIFIED" in text
+    assert "RESULTS DIFFER" not in text
+    assert "The tuned model could not be verified and was not applied: The process died with SIGSEGV." in text
+    assert chips(html)[0] == ("trial 2: wrong, not applied" if faulty else "trial 2: not applied")
+
+
+def test_what_applying_took_back_is_told_with_the_reason(searched: SessionDirectory) -> None:
+    content = read_content(searched, version="1")
+    why = f"slower in the model: trial 2: slower: 100.0 to 140.0 us {HOSTILE}"
+    used = comparison(content).kernels[0]
+    back = replace(used, used=BASELINE, trial=None, verdict=UNCHANGED, why=why, tuned_us=100.0)
+    html = page(replace(content, comparison=comparison(content, kernels=(back,), notes=("No kernel has a schedule of the search.",))))
+    text = Reader(html).text
+    assert text.count("slower in the model: trial 2: slower: 100.0 to 140.0 us") == 2  # beside the result, and beside the winner
+    assert "1 kernel kept the untuned schedule though the search named a winner" in text
+    assert "it is the untuned model" in text
+    assert "nothing was searched, or nothing was faster" not in text
+    assert chips(html) == ["trial 2: not applied", "untuned kernel stays"]
+    assert chips(page(replace(content, comparison=comparison(content)))) == ["+trial 2", "untuned kernel stays"]
+
+
+def test_a_winner_that_was_named_after_the_model_was_applied_is_not_called_applied(searched: SessionDirectory) -> None:
+    content = read_content(searched, version="1")
+    older = replace(comparison(content).kernels[0], trial=1, considered=1)
+    assert chips(page(replace(content, comparison=comparison(content, kernels=(older,)))))[0] == "trial 2: not applied yet"
+
+
+def test_a_comparison_of_another_profile_is_left_out_and_said_so(searched: SessionDirectory) -> None:
+    content = read_content(searched, version="1")
+    with searched.store() as store:
+        store.write_document("comparison", comparison(content).to_dict())
+        store.update_manifest({"profile_id": "2"})
+    content = read_content(searched, version="1")
+    assert content.comparison is None
+    text = Reader(page(content)).text
+    assert "The model was profiled again since it was applied" in text
+    assert "1.14x" not in text
+    with searched.store() as store:
+        store.write_document("comparison", {"applied": "yes"})
+    assert "The comparison in the session is damaged" in Reader(page(read_content(searched, version="1"))).text
+
+
+def test_the_distance_to_the_limit_stands_beside_what_was_tuned(searched: SessionDirectory) -> None:
+    content = read_content(searched, version="1")
+    assert "Of the limit" not in read_of(content, comparison(content)).text
+    peaks = Peaks("a processor", "k", 2, Rate(1e12, 9e11, 1e10, 15), (Bandwidth(Rate(1e11, 9e10, 1e9, 15), 10**9, "memory"),), "how", 1.7e9)
+    task = replace(content.profile.tasks[0], flop=20_000_000, tensor_bytes=1000)  # 20 us at the peak, and it takes 40
+    content = replace(content, peaks=peaks, profile=replace(content.profile, tasks=(task, *content.profile.tasks[1:])))
+    text = read_of(content, comparison(content)).text
+    assert "Of the limit" in text
+    assert "50.0 %" in text
+    assert "a processor" in text
 
 
 def test_a_session_that_was_only_profiled_has_a_report_too(session: SessionDirectory) -> None:
@@ -216,6 +304,41 @@ def test_an_unmeasured_profile_says_why(session: SessionDirectory) -> None:
     content = read_content(session, version="1")
     bare = replace(content.profile, unmeasured="no CUDA device", total_us=None, rows_us=None)
     assert "Nothing was measured: no CUDA device." in Reader(page(replace(content, profile=bare))).text
+
+
+def commands(content: ReportContent) -> list[str]:
+    """What stands under "how to do this again"."""
+    html = page(content)
+    return unescape(re.findall(r"<pre>(.*?)</pre>", html[html.index('id="reproduce"') :], flags=re.DOTALL)[0]).split("\n")
+
+
+def test_the_commands_that_lead_here_say_everything_that_decided_the_result(searched: SessionDirectory) -> None:
+    content = read_content(searched, version="1")
+    assert content.request is not None
+    assert content.search is not None
+    assert commands(content)[0] == "workbench profile matmul --args '[64, 64, 64]' --target cpu --layout keep --threads 2 --seed 0"
+    assert commands(content)[2].endswith("--min-repeat-ms 10 --no-library")
+    source = replace(content.request.source, workload="mine:f")
+    measure = MeasureOptions(timeout_s=3.0, build_timeout_s=7.5, cooldown_ms=20.0, device=1)
+    library = "/home/u/.local/share/tvm-workbench/library/cpu/0a1b"
+    search = replace(content.search, measure=measure, builders=3, transfer=("/home/u/other session", library), schedule="mine:tile")
+    request = replace(content.request, source=source, engine="relay", layout="keep")
+    verification = Verification(verified=True, seeds=(0, 1))
+    content = replace(content, request=request, search=search, comparison=comparison(content, verification=verification))
+    profile, _, tune, apply, _ = commands(content)
+    assert profile.startswith("workbench profile mine:f ")
+    assert profile.endswith("--engine relay --trust")
+    wanted = ("--timeout 3", "--build-timeout 7.5", "--cooldown-ms 20", "--device 1", "--builders 3", "--transfer 'other session'", "--trust")
+    for words in wanted:
+        assert words in tune, words
+    assert "--no-library" not in tune
+    assert apply == "workbench apply --inputs 2 --trust"
+    text = Reader(page(content)).text
+    assert "/home/u" not in text
+    assert "what the record library had of 1 kernel" in text
+    assert "the Python with the old TVM" in text
+    handed = replace(content, request=replace(request, source=replace(source, kind="function")))
+    assert "A Python process handed the model over" in Reader(page(handed)).text
 
 
 def test_a_hundred_thousand_trials_make_a_page_below_five_megabytes(searched: SessionDirectory) -> None:
@@ -250,6 +373,18 @@ def test_winners_texts_are_those_of_the_tasks_that_save_most_and_what_fails_says
     assert asked == [(found.task, "schedule", 2), (found.task, "source", 2)]
     assert found.texts == {"schedule": "text"}
     assert found.why_none == "No source: It is damaged. Search again."
+
+
+def test_the_longest_texts_of_eight_winners_leave_the_page_below_five_megabytes(searched: SessionDirectory) -> None:
+    content = read_content(searched, version="1")
+    with searched.store() as store:
+        (progress,) = [task for task in store.trials.progress() if task.final is not None and task.final.winner]
+    long = "  %1 = fmul float %0, 0x3FF0000000000000\n" * 50_000
+    (found,) = winner_texts(searched, lambda task, view, trial: long)
+    assert all(len(text) < 250_000 and text.endswith("more characters") for text in found.texts.values())
+    one = len(page(replace(content, texts=(found,))).encode()) - len(page(content).encode())
+    assert progress.task == found.task
+    assert MOST_WINNERS * one < 4_000_000
 
 
 def test_a_report_is_written_whole_or_not_at_all(searched: SessionDirectory, tmp_path: Path) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.unit.test_apply_cli import COMPARISON, FAILED
 from workbench.analysis.session_pair import FIRST_FASTER, NO_DIFFERENCE, SECOND_FASTER, UNKNOWN, Known, Side, judged, side_by_side
 from workbench.cli.main import main
 from workbench.records.tuning import FASTER, Final, TaskProgress
+from workbench.session import SessionDirectory
 
 
 def side(sessions: Any, names: list[str], *, factor: float = 1.0, iqr: float = 0.5, tasks: tuple[TaskProgress, ...] = (), **facts: str) -> Side:
@@ -48,6 +50,21 @@ def test_a_kernel_that_another_tvm_hashes_otherwise_is_matched_by_name_and_shape
     assert [kernel.found for kernel in pair.kernels] == ["both"]
 
 
+def test_kernels_without_a_known_structure_are_not_taken_for_one_another(sessions: Any) -> None:
+    first, second = (replace(side(sessions, names), hashes={}) for names in (["conv2d", "dense"], ["softmax", "conv2d"]))
+    pair = side_by_side(first, second)
+    assert {kernel.kernel: kernel.found for kernel in pair.kernels} == {"conv2d": "both", "dense": "first", "softmax": "second"}
+
+
+def test_structures_are_matched_before_names_whatever_the_order_of_the_kernels(sessions: Any) -> None:
+    """The second session calls the first one's `b` an `a`, and has an `a` of another structure beside it."""
+    first, second = side(sessions, ["a", "b"]), side(sessions, ["a", "c"])
+    tasks = {task.name: task.task for task in second.profile.tasks}
+    hashes = {tasks["a"]: "hash of b", tasks["c"]: "of another kernel"}
+    pair = side_by_side(first, replace(second, hashes=hashes))
+    assert {kernel.kernel: kernel.found for kernel in pair.kernels} == {"b": "both", "a": "first", "c": "second"}
+
+
 def test_the_largest_differences_come_first(sessions: Any) -> None:
     pair = side_by_side(side(sessions, ["a", "b", "c"]), side(sessions, ["a", "b", "c"], factor=0.5))
     assert [kernel.kernel for kernel in pair.kernels] == ["a", "b", "c"]
@@ -73,6 +90,15 @@ def test_best_times_come_from_the_finals_and_have_no_verdict_without_them(sessio
     assert (pair.kernels[0].best.verdict, pair.kernels[0].best.ratio) == (UNKNOWN, 0.5)
 
 
+def test_the_applied_models_stand_beside_the_untuned_ones(sessions: Any) -> None:
+    first, second = side(sessions, ["a"]), side(sessions, ["a"])
+    assert side_by_side(first, second).tuned.first is None
+    pair = side_by_side(replace(first, tuned=Known(900.0, 2.0)), replace(second, tuned=Known(450.0, 2.0)))
+    assert (pair.tuned.ratio, pair.tuned.verdict) == (2.0, SECOND_FASTER)
+    one = side_by_side(replace(first, tuned=Known(900.0, 2.0)), second).to_dict()["tuned"]
+    assert (one["first_us"], one["second_us"], one["verdict"]) == (900.0, None, UNKNOWN)
+
+
 def test_what_else_differs_is_told(sessions: Any) -> None:
     pair = side_by_side(side(sessions, ["a"], processor="X", threads="2"), side(sessions, ["a"], processor="Y", threads="2"))
     assert pair.notes == ("processor: X in the first, Y in the second",)
@@ -85,4 +111,13 @@ def test_compare_on_the_command_line(tmp_path: Path, sessions: Any, capsys: pyte
     assert main(["compare", *paths, "--json", "-"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert {kernel["found"] for kernel in told["kernels"]} == {"both", "first", "second"}
+    assert told["tuned"]["first_us"] is None
+    with SessionDirectory.open(Path(paths[1])).store() as store:
+        store.write_document("comparison", COMPARISON.to_dict())
+    assert main(["compare", *paths]) == 0
+    assert "end to end, tuned: - and 60.00 us, -: unknown" in capsys.readouterr().out
+    with SessionDirectory.open(Path(paths[1])).store() as store:
+        store.write_document("comparison", FAILED.to_dict())
+    assert main(["compare", *paths]) == 0
+    assert " tuned:" not in capsys.readouterr().out
     assert main(["compare", paths[0], str(tmp_path / "nowhere")]) == 2

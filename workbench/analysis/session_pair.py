@@ -31,6 +31,7 @@ class Side:
         hashes: Structural hash of each task's kernels.
         tasks: How far each task is.
         facts: What decides whether times can be compared, by name: processor, threads, target, versions.
+        tuned: One run of the model with what was applied, end to end; None if nothing was.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Side:
     hashes: Mapping[str, str]
     tasks: Sequence[TaskProgress]
     facts: Mapping[str, str]
+    tuned: Known | None = None
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,7 @@ class SessionPair:
         first: Name of the first.
         second: Name of the second.
         total: One run of the untuned model, end to end.
+        tuned: The same of the applied one; None of a session in which nothing was applied.
         kernels: The kernels, the largest differences first.
         notes: What makes the times of the two more than a matter of kernels.
     """
@@ -139,6 +142,7 @@ class SessionPair:
     first: str
     second: str
     total: Judged
+    tuned: Judged
     kernels: tuple[KernelPair, ...]
     notes: tuple[str, ...]
 
@@ -148,6 +152,7 @@ class SessionPair:
             "first": self.first,
             "second": self.second,
             "total": self.total.to_dict(),
+            "tuned": self.tuned.to_dict(),
             "kernels": [kernel.to_dict() for kernel in self.kernels],
             "notes": list(self.notes),
         }
@@ -157,8 +162,9 @@ def side_by_side(first: Side, second: Side) -> SessionPair:
     """Compare two sessions, kernel by kernel."""
     pairs = _pairs(first, second)
     kernels = [_kernel(first, second, ours, theirs) for ours, theirs in pairs]
-    total = judged(*(_known(side.profile.total_us, side.profile.total_us_iqr, side.profile.repeats) for side in (first, second)))
-    return SessionPair(first.name, second.name, total, tuple(sorted(kernels, key=lambda kernel: -kernel.difference_us)), _notes(first, second))
+    total = judged(*(known(side.profile.total_us, side.profile.total_us_iqr, side.profile.repeats) for side in (first, second)))
+    largest_first = tuple(sorted(kernels, key=lambda kernel: -kernel.difference_us))
+    return SessionPair(first.name, second.name, total, judged(first.tuned, second.tuned), largest_first, _notes(first, second))
 
 
 def judged(first: Known | None, second: Known | None) -> Judged:
@@ -175,16 +181,32 @@ def judged(first: Known | None, second: Known | None) -> Judged:
     return Judged(first, second, ratio, error, verdict)
 
 
+def known(median_us: float | None, iqr_us: float | None, count: int) -> Known | None:
+    """A median and how well so many times tell it; None without one."""
+    if median_us is None:
+        return None
+    return Known(median_us, None if iqr_us is None or count < 3 else _NOTCH * iqr_us / math.sqrt(count))
+
+
 def _pairs(first: Side, second: Side) -> list[tuple[Task | None, Task | None]]:
-    """Tasks that are the same kernel: of equal structure, or of equal name and shapes where another TVM hashes otherwise."""
-    by_hash = {second.hashes.get(task.task): task for task in second.profile.tasks}
-    by_name = {(task.name, task.shapes): task for task in second.profile.tasks}
+    """Tasks that are the same kernel: of equal structure; of what is left then, of equal name and shapes, since another TVM hashes otherwise."""
     left = {task.task: task for task in second.profile.tasks}
-    pairs: list[tuple[Task | None, Task | None]] = []
-    for task in first.profile.tasks:
-        found = by_hash.get(first.hashes.get(task.task)) or by_name.get((task.name, task.shapes))
-        pairs.append((task, left.pop(found.task, None) if found is not None else None))
-    return [*pairs, *((None, task) for task in left.values())]
+    found: dict[str, Task] = {}
+    for same in (_structure, _name_and_shapes):
+        of_key = {key: task for task in left.values() if (key := same(second, task)) is not None}
+        for task in first.profile.tasks:
+            key = None if task.task in found else same(first, task)
+            if key in of_key:
+                found[task.task] = left.pop(of_key.pop(key).task)
+    return [*((task, found.get(task.task)) for task in first.profile.tasks), *((None, task) for task in left.values())]
+
+
+def _structure(side: Side, task: Task) -> str | None:
+    return side.hashes.get(task.task)
+
+
+def _name_and_shapes(_: Side, task: Task) -> tuple[str, tuple[str, ...]]:
+    return task.name, tuple(task.shapes)
 
 
 def _kernel(first: Side, second: Side, ours: Task | None, theirs: Task | None) -> KernelPair:
@@ -203,8 +225,8 @@ def _untuned(profile: Profile, task: Task) -> Known | None:
     rows = [profile.rows[row] for row in task.rows if row < len(profile.rows)]
     if task.time_us is None or not rows:
         return None
-    known = [_known(row.time_us, row.time_us_iqr, profile.repeats) for row in rows]
-    widths = [item.half_width_us for item in known if item is not None and item.half_width_us is not None]
+    times = [known(row.time_us, row.time_us_iqr, profile.repeats) for row in rows]
+    widths = [item.half_width_us for item in times if item is not None and item.half_width_us is not None]
     return Known(task.time_us, math.hypot(*widths) if len(widths) == len(rows) else None)
 
 
@@ -216,17 +238,11 @@ def _best(side: Side, task: Task) -> Known | None:
     if final is None:
         return None if progress.best_us is None else Known(progress.best_us, None)
     iqr = final.winner_us_iqr if final.winner else final.baseline_us_iqr
-    return _known(final.used_us, iqr, final.rounds)
+    return known(final.used_us, iqr, final.rounds)
 
 
 def _trials(side: Side, task: Task) -> int:
     return next((item.trials for item in side.tasks if item.task == task.task), 0)
-
-
-def _known(median_us: float | None, iqr_us: float | None, count: int) -> Known | None:
-    if median_us is None:
-        return None
-    return Known(median_us, None if iqr_us is None or count < 3 else _NOTCH * iqr_us / math.sqrt(count))
 
 
 def _notes(first: Side, second: Side) -> tuple[str, ...]:

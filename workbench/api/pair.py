@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workbench.analysis.session_pair import SessionPair, Side, side_by_side
+from workbench.analysis.session_pair import Known, SessionPair, Side, known, side_by_side
 from workbench.errors import SessionError
 from workbench.escaping import plain
-from workbench.session import SessionDirectory
+from workbench.records.comparison import Comparison
+from workbench.session import SessionDirectory, stored_comparison
 
 
 def compare_sessions(first: str | Path, second: str | Path) -> SessionPair:
@@ -26,6 +27,7 @@ def _side(directory: SessionDirectory) -> Side:
     with directory.store() as store:
         profile, manifest = store.profile(), store.manifest()
         hashes, tasks = store.structural_hashes(), store.trials.progress()
+        applied = stored_comparison(store).comparison
     if profile is None:
         raise SessionError(f"The session in {plain(str(directory.path), 120)} has no profile yet.", "Profile the model first.")
     versions = _mapping(manifest.get("versions"))
@@ -36,7 +38,15 @@ def _side(directory: SessionDirectory) -> Side:
         "processor": str(_mapping(_mapping(manifest.get("machine")).get("cpu")).get("model", "unknown")),
         **{f"version of {name}": str(value) for name, value in versions.items()},
     }
-    return Side(directory.path.name, profile, hashes, tuple(tasks), {name: plain(value, 80) for name, value in facts.items()})
+    shown = {name: plain(value, 80) for name, value in facts.items()}
+    return Side(directory.path.name, profile, hashes, tuple(tasks), shown, _tuned(applied))
+
+
+def _tuned(comparison: Comparison | None) -> Known | None:
+    """One run of the applied model; None where nothing is applied."""
+    if comparison is None or not comparison.applied:
+        return None
+    return known(comparison.total.tuned_us, comparison.total.tuned_us_iqr, comparison.rounds)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ MOST_WINNERS = 8
 """Winners whose texts a report holds; the others are there with their decisions."""
 
 _VIEWS = (SCHEDULE, SOURCE)
-_MOST_TEXT = 400_000
+_MOST_TEXT = 200_000
 
 Inspect = Callable[[str, str, int], str]
 

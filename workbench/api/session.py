@@ -43,7 +43,7 @@ from workbench.records.trial import BASELINE, MeasureOptions
 from workbench.records.tuning import SearchBudget, TuneRequest
 from workbench.records.view import Inspection, ViewInfo
 from workbench.records.view_diff import ViewDiff
-from workbench.session import SessionDirectory
+from workbench.session import SessionDirectory, stored_comparison
 from workbench.worker import SEARCH
 
 Decoded = TypeVar("Decoded")
@@ -326,7 +326,7 @@ class Session(HandsOut):
             raise SessionError(f"The worker wrote no library in {plain(str(self.directory.artifacts), 120)}.", "Try again.")
         return path
 
-    def apply(self, *, inputs: int = 3, rounds: int | None = None, on_event: OnEvent | None = None) -> Comparison:
+    def apply(self, *, inputs: int = 3, rounds: int | None = None, anew: bool = False, on_event: OnEvent | None = None) -> Comparison:
         """Build the model with the winners of its searches, verify and compare it with the untuned one, and keep it in ``tuned/``.
 
         What is not right is not applied: then ``.applied`` is false, ``.verification`` says what is wrong, and ``tuned/`` is what it was.
@@ -334,6 +334,8 @@ class Session(HandsOut):
         Args:
             inputs: Number of random inputs that the outputs are compared on.
             rounds: Measured rounds of each model; None measures for about six seconds.
+            anew: Decide again which records are too slow in the model; else those that an earlier call with the same records has kept or taken
+                back stay so, whatever is measured now.
             on_event: Told meanwhile how far the worker is.
 
         Raises:
@@ -343,16 +345,19 @@ class Session(HandsOut):
         arguments = {
             "inputs": whole_number("inputs", inputs, least=1, most=MOST_ROUNDS),
             "rounds": None if rounds is None else whole_number("rounds", rounds, least=1, most=MOST_ROUNDS),
+            "anew": bool(anew),
         }
         answer = self._run("apply", arguments, on_event=on_event)
         return Comparison(self._decoded(ComparisonRecord.from_dict, answer), self.directory.tuned)
 
     @property
     def comparison(self) -> Comparison | None:
-        """What the last `apply` gave; None before the first one."""
+        """What the last `apply` gave; None before the first one, and where the model was profiled again since."""
         with self.directory.store() as store:
-            found = store.document("comparison")
-        return None if found is None else Comparison(self._decoded(ComparisonRecord.from_dict, found), self.directory.tuned)
+            found = stored_comparison(store)
+        if found.is_damaged:
+            raise SessionError(found.why_none)
+        return None if found.comparison is None else Comparison(found.comparison, self.directory.tuned)
 
     def verify(self, *, inputs: int = 3, on_event: OnEvent | None = None) -> Verification:
         """Verify again what is applied: built once more from its records, and compared with the untuned model; its files have to be unchanged.

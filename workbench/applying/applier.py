@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workbench.applying.choice import Choice
+from workbench.applying.settled import NOTHING_SETTLED, Settled
 from workbench.applying.timing import is_too_slow, rows_timing, total_timing
 from workbench.applying.verifying import Verifier
 from workbench.engines.apply_protocol import Application, AppliedSchedule, RecordedSchedule, Round
@@ -59,6 +60,7 @@ class Applier:
         folder: Where models are written, each into a folder of its own.
         rounds: Measured rounds; None lets the time of a run decide.
         on_progress: Told what is done; what it raises ends the work.
+        already: What an earlier apply of these choices has settled.
     """
 
     def __init__(
@@ -71,10 +73,14 @@ class Applier:
         folder: Path,
         rounds: int | None,
         on_progress: Progress,
+        already: Settled = NOTHING_SETTLED,
     ) -> None:
         self._application = application
         self._profile = profile
         self._choices = {choice.task.task: choice for choice in choices}
+        self._named = {choice.task.task: choice.schedule.fingerprint for choice in choices if choice.schedule is not None}
+        self._already = already
+        self._slower: set[str] = set()
         self._verifier = verifier
         self._folder = folder
         self._rounds = rounds
@@ -83,6 +89,7 @@ class Applier:
 
     def run(self) -> Outcome:
         """Apply; every kernel that falls back makes another build."""
+        self._drop_slower(self._already.slower)
         self._check_alone()
         while True:
             folder, applied = self._built()
@@ -95,7 +102,7 @@ class Applier:
             if not verification.verified:
                 return self._outcome(verification, [], folder, applied)
             rounds, slow = self._compared()
-            if not self._drop(slow):
+            if not self._drop_slower(slow):
                 return self._outcome(verification, rounds, folder, applied)
 
     def _check_alone(self) -> None:
@@ -133,6 +140,11 @@ class Applier:
             self._choices[task] = replace(self._choices[task], schedule=None, why=why)
         return bool(reasons)
 
+    def _drop_slower(self, reasons: Mapping[str, str]) -> bool:
+        """Have tasks keep their baselines because their records are slower in the model; True if there are any."""
+        self._slower.update(reasons)
+        return self._drop(reasons)
+
     def _compared(self) -> tuple[list[Round], dict[str, str]]:
         """Rounds of both models, and why tasks go back to their baselines: they are slower in two batches of rounds, one after the other."""
         first = list(self._timed())
@@ -144,15 +156,15 @@ class Applier:
         return [*first, *second], {task: confirmed[task] for task in slow if task in confirmed}
 
     def _too_slow(self, rounds: Sequence[Round]) -> dict[str, str]:
-        """The tasks that are slower with their schedules, or all of them if the whole model is; and why they go back."""
-        chosen = [choice for choice in self._choices.values() if choice.schedule is not None]
+        """The tasks that are slower with their schedules, or all of them if the whole model is, and why they go back; what is settled stays."""
+        chosen = [choice for choice in self._choices.values() if choice.schedule is not None and choice.task.task not in self._already.kept]
         found = {choice.task.task: rows_timing(rounds, choice.task.rows, changed=True) for choice in chosen}
         slow = {
             choice.task.task: f"slower in the model: trial {choice.trial}: {found[choice.task.task].text}"
             for choice in chosen
             if is_too_slow(found[choice.task.task])
         }
-        whole = total_timing(rounds, changed=bool(chosen))
+        whole = total_timing(rounds, changed=bool(self._used_kernels()))
         if not slow and is_too_slow(whole):
             why = f"the whole with all schedules is {whole.text}"
             return {choice.task.task: f"slower in the model: trial {choice.trial}: {why}" for choice in chosen}
@@ -216,6 +228,8 @@ class Applier:
                 used=BASELINE if choice.schedule is None else RECORD,
                 trial=None if choice.schedule is None else choice.trial,
                 considered=choice.trial,
+                considered_fingerprint=self._named.get(choice.task.task, ""),
+                was_slower=choice.task.task in self._slower,
                 why=choice.why,
                 fingerprint=applied[kernel].fingerprint if kernel in applied else "",
             )

@@ -114,10 +114,19 @@ def _reason(differing: list[Difference], wrong: list[Difference], foreign: list[
         names = ", ".join(dict.fromkeys(plain(item.kernel) for item in wrong))
         return f"wrong result of kernel {names}: {wrong[0]}"
     if differing:
-        return f"{differing[0]}; no single kernel differs by more than its tolerance on the untuned model's tensors"
+        return f"{differing[0]}; no single kernel differs by more than its tolerance on the untuned model's tensors{_ties(differing)}"
     if foreign:
-        return f"{foreign[0]}; the untuned model agrees with the tuned one, so that the tuning is not to blame"
+        return f"{foreign[0]}; the untuned model agrees with the tuned one, so that the tuning is not to blame{_ties(foreign)}"
     return ""
+
+
+def _ties(differing: list[Difference]) -> str:
+    """What to know where all outputs that differ are whole numbers: they have no tolerance, and may hang on the last bit of a sum."""
+    dtypes = dict.fromkeys(item.dtype for item in differing)
+    if not all(name.startswith(("int", "uint", "bool")) for name in dtypes):
+        return ""
+    names = " and ".join(dtypes)
+    return f"; the output is of {names}, which has to be equal: where two values are as good as equal (ties), an index or a rounded value may change"
 
 
 def _largest(values: list[float | None]) -> float | None:

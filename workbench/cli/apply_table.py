@@ -6,10 +6,13 @@ from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
 
+from workbench.analysis.roofline import limit_percent
 from workbench.cli import formats
 from workbench.cli.grid import Column, Grid, Line, Sentence
 from workbench.escaping import plain
 from workbench.records.comparison import FASTER, RECORD, SLOWER, Comparison, KernelComparison, Timing, Verification
+from workbench.records.peaks import Peaks
+from workbench.records.profile import Profile
 
 _COLUMNS = (
     Column("Kernel", priority=0, least=12),
@@ -21,18 +24,28 @@ _COLUMNS = (
     Column("IQR", priority=9, right=True),
     Column("Gain", priority=4, right=True, style="green"),
     Column("Verdict", priority=5),
+    Column("Limit(%)", priority=10, right=True),
     Column("Why", priority=6, least=24),
 )
 _STYLES = {FASTER: "", SLOWER: "red"}
 _MOST_FAULTS = 5
 
 
-def apply_table(comparison: Comparison) -> RenderableType:
-    """What came of applying."""
+def apply_table(comparison: Comparison, profile: Profile | None = None, peaks: Peaks | None = None) -> RenderableType:
+    """What came of applying.
+
+    Args:
+        comparison: What applying gave.
+        profile: What it was applied to; with `peaks`, the table says how close each kernel comes to the device's limit.
+        peaks: The limits of the device.
+    """
+    limits = _limits(comparison, profile, peaks)
     sentences = [*_totals(comparison), *_verification(comparison.verification)]
     sentences += [("yellow", remark) for remark in comparison.notes]
     return Group(
-        Grid(_COLUMNS, tuple(map(_line, comparison.kernels)), remedy="widen the terminal, or use --json"),
+        Grid(
+            _COLUMNS, tuple(_line(kernel, limits.get(kernel.kernel, "")) for kernel in comparison.kernels), remedy="widen the terminal, or use --json"
+        ),
         *(Sentence(words, style=style) for style, words in sentences),
     )
 
@@ -44,7 +57,19 @@ def gain_text(timing: Timing) -> str:
     return f"{timing.ratio:.2f}x" + (f" ± {timing.ratio_error:.2f}" if timing.ratio_error is not None else "")
 
 
-def _line(kernel: KernelComparison) -> Line:
+def _limits(comparison: Comparison, profile: Profile | None, peaks: Peaks | None) -> dict[str, str]:
+    """The least time that the device could take for a call, in percent of the time that it takes now, by kernel."""
+    tasks = {} if profile is None else {task.task: task for task in profile.tasks}
+    found = {}
+    for kernel in comparison.kernels:
+        task = tasks.get(kernel.task)
+        if task is not None:
+            percent = limit_percent(peaks, flop=task.flop, moved_bytes=task.tensor_bytes, time_us=kernel.tuned_us)
+            found[kernel.kernel] = "" if percent is None else formats.gflops(percent)
+    return found
+
+
+def _line(kernel: KernelComparison, limit: str) -> Line:
     is_tuned = kernel.used == RECORD
     return Line(
         cells=(
@@ -57,6 +82,7 @@ def _line(kernel: KernelComparison) -> Line:
             formats.microseconds(kernel.tuned_us_iqr),
             gain_text(kernel) if is_tuned else "",
             kernel.verdict,
+            limit,
             kernel.why,
         ),
         style=_STYLES.get(kernel.verdict, "dim") if is_tuned else "dim",
@@ -80,7 +106,7 @@ def _verification(found: Verification) -> Iterator[tuple[str, str]]:
         yield "green", f"verified: the outputs agree on {len(found.seeds)} random inputs, the largest difference is {error}{kernels}"
     else:
         yield "red", f"not verified: {plain(found.reason, 560)}"
-        for difference in [item for item in found.differences if not item.passed][:_MOST_FAULTS]:
+        for difference in found.failures[:_MOST_FAULTS]:
             yield "red", f"  {difference}"
     if found.verified and found.reason:
         yield "yellow", found.reason

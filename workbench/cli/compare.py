@@ -44,16 +44,19 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _tables(pair: SessionPair) -> list[RenderableType]:
-    total = pair.total
     words = f"first: {pair.first}; second: {pair.second}; ratio: first / second, above 1 the second is faster"
-    whole = f"end to end, untuned: {_time(total.first)} and {_time(total.second)} us, {_ratio(total)}: {total.verdict}"
+    whole = [_whole("untuned", pair.total), *([_whole("tuned", pair.tuned)] if pair.tuned.first or pair.tuned.second else [])]
     shared = sum(kernel.found == BOTH for kernel in pair.kernels)
     count = f"{shared} of {len(pair.kernels)} kernels are in both; times are those of all calls in one run, the best ones those of one call"
     return [
         Grid(_COLUMNS, tuple(_line(kernel) for kernel in pair.kernels), remedy="widen the terminal, or use --json"),
-        *(Sentence(text) for text in (words, whole, count)),
+        *(Sentence(text) for text in (words, *whole, count)),
         *(Sentence(f"not the same: {note}", style="yellow") for note in pair.notes),
     ]
+
+
+def _whole(name: str, judged: Judged) -> str:
+    return f"end to end, {name}: {_time(judged.first)} and {_time(judged.second)} us, {_ratio(judged)}: {judged.verdict}"
 
 
 def _line(kernel: KernelPair) -> Line:

@@ -60,7 +60,12 @@ def _run(options: argparse.Namespace) -> int:
         note("Writing the report.", quiet=options.quiet)
         report = session.report(session.path / _REPORT)
         show(
-            [*shown, Text("\nApplied\n"), apply_table(comparison.record), Text(f"\nReport: {plain(str(report), 200)}")],
+            [
+                *shown,
+                Text("\nApplied\n"),
+                apply_table(comparison.record, profile.record, session.peaks()),
+                Text(f"\nReport: {plain(str(report), 200)}"),
+            ],
             values={**values, "comparison": comparison.to_dict(), "report": str(report)},
             json_to=options.json,
         )

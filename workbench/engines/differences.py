@@ -47,6 +47,7 @@ def tensor_difference(
         index=index,
         found=_text(found, index),
         expected=_text(expected, index),
+        dtype=str(expected.dtype),
     )
 
 

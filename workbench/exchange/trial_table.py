@@ -45,7 +45,9 @@ def trials_parquet(trials: Iterable[Trial], names: Mapping[str, str], path: Path
         EnvironmentFault: pyarrow is not installed, or the disk refuses.
     """
     if importlib.util.find_spec("pyarrow") is None:
-        raise EnvironmentFault("Parquet files need pyarrow, which is not installed.", "Install it (pip install pyarrow), or export CSV.")
+        raise EnvironmentFault(
+            "Parquet files need pyarrow, which is not installed.", "Install it (make parquet, or pip install pyarrow), or export CSV."
+        )
     import pandas as pd  # noqa: PLC0415 - pandas takes 0.3 s to load, and only this function needs it
 
     frame = pd.DataFrame([_row(trial, names) for trial in trials], columns=list(TRIAL_COLUMNS))

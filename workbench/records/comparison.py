@@ -62,6 +62,8 @@ class KernelComparison(Timing):
         used: ``record`` or ``baseline``.
         trial: The trial whose schedule it has; None for the baseline.
         considered: The trial that the search named and that was looked at, even if it is not used; None if there was none.
+        considered_fingerprint: Structural hash of that trial's kernel; empty if the session alone speaks against it.
+        was_slower: True if it is not used because it was slower within the model.
         why: Why this is used, in a sentence.
         fingerprint: Structural hash of the kernel as it was built; that of its trial where it has a schedule.
     """
@@ -74,6 +76,8 @@ class KernelComparison(Timing):
     used: str = BASELINE
     trial: int | None = None
     considered: int | None = None
+    considered_fingerprint: str = ""
+    was_slower: bool = False
     why: str = ""
     fingerprint: str = ""
 
@@ -97,6 +101,7 @@ class Difference:
         index: Where the difference is farthest beyond the tolerance, or largest.
         found: The value there, as text.
         expected: What it should be.
+        dtype: Type of both; empty in a record of an older workbench.
     """
 
     what: str
@@ -113,6 +118,7 @@ class Difference:
     index: tuple[int, ...] = ()
     found: str = ""
     expected: str = ""
+    dtype: str = ""
 
     @property
     def passed(self) -> bool:
@@ -155,6 +161,11 @@ class Verification:
     reason: str = ""
     onnxruntime: str = ""
 
+    @property
+    def failures(self) -> tuple[Difference, ...]:
+        """The tensors that differ by more than the tolerance; none where the model could not be built or run."""
+        return tuple(difference for difference in self.differences if not difference.passed)
+
     def to_dict(self) -> dict[str, Any]:
         """The record as JSON-ready values."""
         return asdict(self)
@@ -180,6 +191,7 @@ class Comparison:
         applied_at: Unix time.
         rounds: Measured rounds of each of the two.
         profile_id: The profile whose program was built.
+        device: Index of the device that both ran on.
         notes: What a reader must know: trials that belong to no task of the profile, a whole that is not faster.
     """
 
@@ -193,12 +205,18 @@ class Comparison:
     applied_at: float
     rounds: int = 0
     profile_id: str = ""
+    device: int = 0
     notes: tuple[str, ...] = ()
 
     @property
     def used_records(self) -> tuple[KernelComparison, ...]:
         """The kernels that have the schedule of a trial."""
         return tuple(kernel for kernel in self.kernels if kernel.used == RECORD)
+
+    @property
+    def not_used(self) -> tuple[KernelComparison, ...]:
+        """The kernels whose winner was looked at and is not used; ``why`` says why."""
+        return tuple(kernel for kernel in self.kernels if kernel.used == BASELINE and kernel.considered is not None)
 
     def to_dict(self) -> dict[str, Any]:
         """The record as in ``apply --json``: the figures of the whole first, then everything else."""
@@ -215,6 +233,7 @@ class Comparison:
             "applied_at": self.applied_at,
             "rounds": self.rounds,
             "profile_id": self.profile_id,
+            "device": self.device,
             "notes": list(self.notes),
             "kernels": [{**asdict(kernel), "rows": list(kernel.rows)} for kernel in self.kernels],
             "verification": self.verification.to_dict(),

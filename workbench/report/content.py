@@ -13,12 +13,13 @@ from workbench.escaping import plain
 from workbench.records.comparison import Comparison
 from workbench.records.decode import DecodeError
 from workbench.records.machine import Machine
+from workbench.records.peaks import Peaks
 from workbench.records.profile import Profile
 from workbench.records.request import ProfileRequest
 from workbench.records.selection import Selection
 from workbench.records.trial import Trial
 from workbench.records.tuning import TaskProgress, TuneRequest
-from workbench.session import SessionDirectory
+from workbench.session import SessionDirectory, stored_comparison, stored_peaks
 from workbench.store import Store
 
 _AT_ONCE = 20_000
@@ -57,6 +58,8 @@ class ReportContent:
         texts: Texts of the winners.
         made_at: When the report was made.
         version: Version of the workbench.
+        why_no_comparison: Why one that is there is not shown; empty if there is none.
+        peaks: What the device can do at most; None if that is not known.
     """
 
     profile: Profile
@@ -72,6 +75,8 @@ class ReportContent:
     texts: tuple[WinnerText, ...]
     made_at: dt.datetime
     version: str
+    why_no_comparison: str = ""
+    peaks: Peaks | None = None
 
 
 def read_content(directory: SessionDirectory, *, version: str, texts: Sequence[WinnerText] = ()) -> ReportContent:
@@ -90,6 +95,7 @@ def read_content(directory: SessionDirectory, *, version: str, texts: Sequence[W
         if profile is None:
             raise SessionError(f"The session in {plain(str(directory.path), 120)} has no profile yet.", "Profile the model first.")
         manifest, tasks = store.manifest(), tuple(store.trials.progress())
+        applied = stored_comparison(store)
         return ReportContent(
             profile=profile,
             request=store.request(),
@@ -100,10 +106,12 @@ def read_content(directory: SessionDirectory, *, version: str, texts: Sequence[W
             tasks=tasks,
             columns=read_columns(store),
             winners=_winners(store, tasks),
-            comparison=_comparison(store),
+            comparison=applied.comparison,
             texts=tuple(texts),
             made_at=dt.datetime.now(dt.UTC),
             version=version,
+            why_no_comparison=applied.why_none,
+            peaks=stored_peaks(store),
         )
 
 
@@ -119,14 +127,6 @@ def read_columns(store: Store) -> TrialColumns:
 def _winners(store: Store, tasks: Sequence[TaskProgress]) -> dict[str, Trial]:
     found = {task.task: store.trials.trial(task.task, task.final.winner) for task in tasks if task.final is not None and task.final.winner}
     return {task: trial for task, trial in found.items() if trial is not None}
-
-
-def _comparison(store: Store) -> Comparison | None:
-    found = store.document("comparison")
-    try:
-        return None if found is None else Comparison.from_dict(found)
-    except DecodeError as error:
-        raise SessionError(f"The comparison in the session is damaged: {error}.", "Apply the winners again: workbench apply.") from error
 
 
 def _machine(values: Any) -> Machine | None:

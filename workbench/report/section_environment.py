@@ -8,10 +8,21 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
+from workbench.models import code_of_its_own
+from workbench.records.comparison import Comparison
+from workbench.records.request import RELAX, ProfileRequest
+from workbench.records.trial import MeasureOptions
 from workbench.records.tuning import DEFAULT_SPACE, TuneRequest
 from workbench.report.content import ReportContent
 from workbench.report.figures_text import plural
 from workbench.report.markup import Markup, block, joined, tag
+
+_DEFAULTS = MeasureOptions()
+_USUAL_INPUTS = 3
+_LIBRARY = ("tvm-workbench", "library")
+"""The last folders of the record library's path, below which each kernel has a database of its own."""
+
+_HANDED_OVER = ("function", "ir_json")
 
 
 def environment(content: ReportContent) -> Markup:
@@ -56,10 +67,24 @@ def reproduce(content: ReportContent) -> Markup:
     if content.search is not None:
         commands.append(["workbench", "tune", *_tune(content.search)])
     if content.comparison is not None:
-        commands.append(["workbench", "apply"])
+        commands.append(["workbench", "apply", *_apply(content.comparison, content.search)])
     commands.append(["workbench", "report"])
-    remark = "Candidates and inputs come from the same seeds; times differ with the machine, and so may the order in which a search tries candidates."
-    return joined([tag("pre", block("\n".join(shlex.join(command) for command in commands))), tag("p", remark, class_="muted")])
+    lines = tag("pre", block("\n".join(shlex.join(command) for command in commands)))
+    return joined([lines, *(tag("p", remark, class_="muted") for remark in _remarks(content))])
+
+
+def _remarks(content: ReportContent) -> list[str]:
+    """What the commands cannot say."""
+    request, search = content.request, content.search
+    said = ["Candidates and inputs come from the same seeds; times differ with the machine, and so may the order in which a search tries candidates."]
+    if request is not None and request.source.kind in _HANDED_OVER:
+        said.append("A Python process handed the model over: there, workbench.open(...) takes the place of workbench profile.")
+    if request is not None and request.engine != RELAX:
+        said.append("WORKBENCH_RELAY_PYTHON or --python names the Python with the old TVM.")
+    taken = [] if search is None else [path for path in search.transfer if _is_of_library(path)]
+    if taken:
+        said.append(f"The search began with what the record library had of {plural(len(taken), 'kernel')}; another library may have other records.")
+    return said
 
 
 def _model(content: ReportContent) -> list[str]:
@@ -70,11 +95,17 @@ def _model(content: ReportContent) -> list[str]:
     words = [source.workload or PurePath(source.path).name or source.name]
     words += ["--args", json.dumps(list(source.args))] if source.args is not None else []
     words += ["--target", request.target]
+    words += ["--layout", request.layout]
     for name, shape in source.shapes.items():
         words += ["--shape", f"{name}={','.join(map(str, shape))}"]
     words += [] if request.fusion else ["--no-fusion"]
     words += ["--repeat", str(request.repeat)] if request.repeat is not None else []
-    return [*words, "--threads", str(request.threads), "--seed", str(request.seed)]
+    words += ["--threads", str(request.threads), "--seed", str(request.seed)]
+    return [*words, *_engine(request), *(["--trust"] if code_of_its_own(source) else [])]
+
+
+def _engine(request: ProfileRequest) -> list[str]:
+    return [] if request.engine == RELAX else ["--engine", request.engine]
 
 
 def _tune(request: TuneRequest) -> list[str]:
@@ -92,8 +123,34 @@ def _tune(request: TuneRequest) -> list[str]:
         ("--number", measure.number),
         ("--min-repeat-ms", measure.min_repeat_ms),
     ]
+    unusual = [
+        ("--timeout", measure.timeout_s, _DEFAULTS.timeout_s),
+        ("--build-timeout", measure.build_timeout_s, _DEFAULTS.build_timeout_s),
+        ("--cooldown-ms", measure.cooldown_ms, _DEFAULTS.cooldown_ms),
+        ("--device", measure.device, _DEFAULTS.device),
+        ("--builders", request.builders, None),
+    ]
+    pairs += [(name, value) for name, value, usual in unusual if value != usual]
     words = [word for name, value in pairs if value is not None for word in (name, f"{value:g}" if isinstance(value, float) else str(value))]
-    return [*words, *(["--cache-flush"] if measure.cache_flush else []), *(["--trust"] if request.schedule else [])]
+    words += [*(["--cache-flush"] if measure.cache_flush else []), *_transfer(request)]
+    return [*words, *(["--trust"] if request.schedule else [])]
+
+
+def _transfer(request: TuneRequest) -> list[str]:
+    """Where the search took schedules from: what the user named, by its last name, and whether the record library was asked."""
+    named = [PurePath(path).name for path in request.transfer if not _is_of_library(path)]
+    without = [] if len(named) < len(request.transfer) else ["--no-library"]
+    return [*(["--transfer", *named] if named else []), *without]
+
+
+def _is_of_library(path: str) -> bool:
+    return PurePath(path).parts[-4:-2] == _LIBRARY
+
+
+def _apply(comparison: Comparison, search: TuneRequest | None) -> list[str]:
+    inputs = len(comparison.verification.seeds) or _USUAL_INPUTS
+    words = ["--inputs", str(inputs)] if inputs != _USUAL_INPUTS else []
+    return [*words, *(["--trust"] if search is not None and search.schedule else [])]
 
 
 def _measuring(request: TuneRequest) -> list[tuple[str, str]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from workbench.records.comparison import BASELINE, Comparison
 from workbench.records.trial import Trial
-from workbench.records.tuning import FASTER, TaskProgress
+from workbench.records.tuning import FASTER, Final, TaskProgress
 from workbench.report.content import ReportContent, WinnerText
 from workbench.report.markup import Markup, block, joined, tag
 
@@ -29,22 +30,15 @@ def winners(content: ReportContent) -> Markup | None:
         "At its end a search measures the best trials of each task again, by turns with the untuned kernel. "
         "One that is not faster by more than the noise does not win: the untuned kernel stays."
     )
-    return joined([tag("p", intro), *(_winner(task, content.winners.get(task.task), texts.get(task.task)) for task in decided)])
+    return joined([tag("p", intro), *(_winner(content, task, texts.get(task.task)) for task in decided)])
 
 
-def _winner(task: TaskProgress, trial: Trial | None, text: WinnerText | None) -> Markup:
-    final = task.final
+def _winner(content: ReportContent, task: TaskProgress, text: WinnerText | None) -> Markup:
+    final, trial = task.final, content.winners.get(task.task)
     assert final is not None  # noqa: S101 - the caller chose those that have one
-    is_faster = final.verdict == FASTER
-    title = joined(
-        [
-            tag("strong", task.name),
-            " ",
-            tag("span", f"trial {final.winner}" if is_faster else "untuned kernel stays", class_="chip good" if is_faster else "chip"),
-            f" {final.why}",
-        ]
-    )
-    inner: list[Markup | None] = []
+    words, look, remark = _standing(task.task, final, content.comparison)
+    title = joined([tag("strong", task.name), " ", tag("span", words, class_=look), f" {final.why}"])
+    inner: list[Markup | None] = [tag("p", remark, class_="note") if remark else None]
     if trial is not None:
         inner.append(_facts(trial))
         if trial.decisions:
@@ -53,6 +47,25 @@ def _winner(task: TaskProgress, trial: Trial | None, text: WinnerText | None) ->
         inner += [tag("details", tag("summary", _NAMES.get(name, name)), tag("pre", block(source))) for name, source in text.texts.items()]
         inner.append(tag("p", text.why_none, class_="muted") if text.why_none else None)
     return tag("div", tag("p", title), *inner, class_="winner")
+
+
+def _standing(task: str, final: Final, comparison: Comparison | None) -> tuple[str, str, str]:
+    """What became of a winner: the words on its chip, the chip's look, and what is to be said besides."""
+    if final.verdict != FASTER:
+        return "untuned kernel stays", "chip", ""
+    named = f"trial {final.winner}"
+    if comparison is None:
+        return named, "chip good", ""
+    kernels = [kernel for kernel in comparison.kernels if kernel.task == task and kernel.considered == final.winner]
+    if not kernels:
+        return f"{named}: not applied yet", "chip", "It was named after the model was applied."
+    back = next((kernel for kernel in kernels if kernel.used == BASELINE), None)
+    if back is not None:
+        return f"{named}: not applied", "chip", back.why
+    verification = comparison.verification
+    if any(kernel.kernel in verification.faulty for kernel in kernels):
+        return f"{named}: wrong, not applied", "chip bad", verification.reason
+    return (named, "chip good", "") if verification.verified else (f"{named}: not applied", "chip", "The model with it was not verified.")
 
 
 def _facts(trial: Trial) -> Markup:

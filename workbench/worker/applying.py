@@ -9,6 +9,7 @@ from typing import Any
 
 from workbench.applying.applier import Applier, Outcome
 from workbench.applying.choice import choose, is_untouched
+from workbench.applying.settled import NOTHING_SETTLED, settled
 from workbench.applying.verifying import Verifier
 from workbench.applying.writing import VERDICT, read_verdict, write_database, write_verdict
 from workbench.engines.apply_protocol import RecordedSchedule
@@ -23,13 +24,10 @@ from workbench.records.decode import decode
 from workbench.records.profile import Profile
 from workbench.records.request import ModelSource, ProfileRequest
 from workbench.records.trial import MeasureOptions
-from workbench.session import TUNED
+from workbench.session import COMPARISON, TUNED, stored_comparison
 from workbench.worker.application import opened_application, profiled_session
 from workbench.worker.context import JobContext
 from workbench.worker.tuning import conditions_of, noted_conditions
-
-COMPARISON = "comparison"
-"""Name of the document that keeps the last comparison."""
 
 _HOW_TO_TUNE = "Search first: workbench select --share 0.8, then workbench tune."
 
@@ -41,10 +39,12 @@ class ApplyRequest:
     Attributes:
         inputs: Number of random inputs that outputs are compared on.
         rounds: Measured rounds of each model; None lets the time of a run decide.
+        anew: True decides again which records are too slow in the model, also where an earlier apply of the same ones has.
     """
 
     inputs: int = 3
     rounds: int | None = None
+    anew: bool = False
 
 
 def apply(engine: Engine, context: JobContext, request: ApplyRequest, *, trust: bool) -> dict[str, Any]:
@@ -78,11 +78,13 @@ def apply(engine: Engine, context: JobContext, request: ApplyRequest, *, trust: 
             folder=scratch,
             rounds=request.rounds,
             on_progress=context.on_progress,
+            already=NOTHING_SETTLED if request.anew else settled(choices, stored_comparison(store).comparison),
         )
         outcome = applier.run()
         application.close()
-        comparison = replace(outcome.comparison, profile_id=str(store.manifest().get("profile_id", "")))
-        comparison = replace(comparison, notes=(*comparison.notes, *_strays(context, profile)))
+        identifier = str(store.manifest().get("profile_id", ""))
+        notes = (*outcome.comparison.notes, *_strays(context, profile))
+        comparison = replace(outcome.comparison, profile_id=identifier, device=options.device, notes=notes)
         return _settled(context, outcome, comparison, target.options)
 
 
@@ -114,7 +116,8 @@ def verify(engine: Engine, context: JobContext, request: ApplyRequest, *, trust:
     profile, profiled = profiled_session(context)
     comparison, changed = _applied_model(context)
     schedules = _schedules(context, profile, comparison)
-    with opened_application(engine, context, profile, MeasureOptions(), trust=trust) as (application, scratch):
+    options = MeasureOptions(device=comparison.device)
+    with opened_application(engine, context, profile, options, trust=trust) as (application, scratch):
         folder = scratch / "model"
         folder.mkdir()
         built = application.build(schedules, folder)

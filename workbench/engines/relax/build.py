@@ -33,11 +33,13 @@ class Built:
 
     Attributes:
         executable: What a Relax VM runs.
+        module: What was compiled: the kernels with the schedules that they have in the executable.
         device: Where it runs.
         floats_only: True if no kernel reads or writes anything but floating point: then none can fault on values that it does not expect.
     """
 
     executable: Any
+    module: tvm.IRModule
     device: tvm.runtime.Device
     floats_only: bool
 
@@ -110,7 +112,7 @@ def build(module: tvm.IRModule, target: tvm.target.Target) -> Built:
     if target.kind.name == "cuda" and not has_import(executable.mod, "cuda"):
         raise EnvironmentFault("The compiled module holds no CUDA code.", "Check the target's arch with workbench doctor.")
     device = tvm.device(target.kind.name if target.kind.name != "llvm" else "cpu", 0)
-    return Built(executable=executable, device=device, floats_only=_floats_only(module))
+    return Built(executable=executable, module=scheduled, device=device, floats_only=_floats_only(module))
 
 
 def _floats_only(module: tvm.IRModule) -> bool:

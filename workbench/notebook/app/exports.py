@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from workbench.api import Session
 from workbench.errors import InputError, SelectionError, SessionError
 from workbench.escaping import file_stem, plain
-from workbench.notebook.app.session_view import COMPARISON
 from workbench.selection import write_selection
+from workbench.session import COMPARISON, stored_comparison
 
 SELECTION, PROFILE, TRIALS = "selection", "profile", "trials"
 _JSON, _CSV = "application/json", "text/csv"
@@ -61,10 +61,10 @@ def export(session: Session, what: object) -> ExportedFile:
                 raise SessionError("The session has no profile yet.", "Profile the model first.")
             return ExportedFile(f"{stem}-profile.json", _json(profile.to_dict()), _JSON)
         if what == COMPARISON:
-            document = store.document(COMPARISON)
-            if document is None:
-                raise SessionError("Nothing was applied yet.", "Press Apply after a search.")
-            return ExportedFile(f"{stem}-comparison.json", _json(document), _JSON)
+            applied = stored_comparison(store)
+            if applied.comparison is None:
+                raise SessionError(applied.why_none or "Nothing was applied yet.", "Press Apply after a search.")
+            return ExportedFile(f"{stem}-comparison.json", _json(applied.comparison.to_dict()), _JSON)
     if what == TRIALS:
         return ExportedFile(f"{stem}-trials.csv", _trials(session), _CSV)
     raise InputError(f"There is nothing called {plain(str(what), 60)} to export.", "Reload the page.")

@@ -10,7 +10,6 @@ import ipywidgets
 from workbench.errors import WorkbenchError
 from workbench.notebook.app.model import AppModel
 from workbench.notebook.app.session_source import SessionSource
-from workbench.notebook.app.session_view import COMPARISON
 from workbench.notebook.app.state import SEARCHING, AppState
 from workbench.notebook.app.ticks import ticked_rows
 from workbench.notebook.comparison.comparison import ComparisonView
@@ -21,9 +20,9 @@ from workbench.notebook.monitor.monitor import TuningMonitor
 from workbench.notebook.monitor.steering import ADD, BUDGET, DROP, PAUSE, RESUME, STOP, Request
 from workbench.notebook.part import Part
 from workbench.notebook.table.table import ProfileTable
-from workbench.records.comparison import Comparison
 from workbench.records.graph import GRAPH_DOCUMENT, ModelGraph
 from workbench.records.profile import Profile
+from workbench.session import stored_comparison
 
 _BESIDE = {"flex": "1 1 520px", "min_width": "0", "width": "auto", "margin": "0"}
 
@@ -155,9 +154,8 @@ class Parts:
             return
         try:
             with session.directory.store() as store:
-                document = store.document(COMPARISON)
-            record = None if document is None else Comparison.from_dict(document)
-        except (WorkbenchError, ValueError) as error:
+                record = stored_comparison(store).comparison
+        except WorkbenchError as error:
             self._model.report(error)
             return
         if record is None:

@@ -11,14 +11,13 @@ from workbench.records.decode import DecodeError
 from workbench.records.profile import Profile
 from workbench.records.selection import Selection
 from workbench.records.tuning import TaskProgress, TuneRequest
-from workbench.session import SessionDirectory
+from workbench.session import NO_COMPARISON, SessionDirectory, StoredComparison, stored_comparison
 from workbench.store import Store
 
 PROFILE, TUNE, APPLY = "profile", "tune", "apply"
 _STEPS = (PROFILE, TUNE, APPLY)
 _CONTROLS = ("pause", "resume", "stop")
 _EVENTS_BACK = 200
-COMPARISON = "comparison"
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class SessionView:
         is_busy: True while any command runs.
         request: What the last search was asked for.
         last_stop: Why the last command ended.
-        comparison_id: Changes with every comparison.
+        applied: What applying gave last.
         last_event: Number of the newest event that was read.
     """
 
@@ -83,8 +82,14 @@ class SessionView:
     is_busy: bool = False
     request: TuneRequest | None = None
     last_stop: str = ""
-    comparison_id: str = ""
+    applied: StoredComparison = NO_COMPARISON
     last_event: int = 0
+
+    @property
+    def comparison_id(self) -> str:
+        """Changes with every comparison; empty before the first one of this profile."""
+        found = self.applied.comparison
+        return "" if found is None else f"{found.applied_at} of {found.profile_id}"
 
 
 def read_view(directory: SessionDirectory, store: Store, before: SessionView | None) -> SessionView:
@@ -124,7 +129,7 @@ def read_view(directory: SessionDirectory, store: Store, before: SessionView | N
         is_busy=is_served and bool(store.open_commands()),
         request=_request(manifest),
         last_stop=_text(_inside(manifest, "last_stop", "cause")),
-        comparison_id=_comparison_id(store, command, before),
+        applied=_applied(store, command, before if known else None),
         last_event=last_event,
     )
 
@@ -164,13 +169,11 @@ def _control(store: Store, command: Command | None) -> str:
     return "" if told is None else told.kind
 
 
-def _comparison_id(store: Store, command: Command | None, before: SessionView | None) -> str:
-    """Changes when another comparison may be in the store."""
-    is_new = before is None or command != before.command
-    if not is_new and before is not None:
-        return before.comparison_id
-    values = store.document(COMPARISON)
-    return "" if values is None else f"{values.get('applied_at')} of {values.get('profile_id')}"
+def _applied(store: Store, command: Command | None, before: SessionView | None) -> StoredComparison:
+    """What applying gave last; read again when another comparison may be in the store."""
+    if before is not None and command == before.command:
+        return before.applied
+    return stored_comparison(store)
 
 
 def _request(manifest: Mapping[str, Any]) -> TuneRequest | None:

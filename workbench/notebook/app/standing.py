@@ -134,6 +134,7 @@ def app_state(view: SessionView | None, local: LocalWork, steps: tuple[Step, ...
         request=view.request,
         stopped_because="" if phase in state.BUSY else plain(view.last_stop, _LONGEST),
         comparison_id=view.comparison_id,
+        why_no_comparison=view.applied.why_none,
     )
 
 

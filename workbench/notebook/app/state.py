@@ -140,6 +140,7 @@ class AppState:
         request: What the last search was asked for; None before the first.
         stopped_because: Why the last search ended; empty while one runs.
         comparison_id: Changes with every comparison; empty before the first.
+        why_no_comparison: Why a comparison that is there is not shown; empty if there is none.
     """
 
     phase: str = EMPTY
@@ -159,6 +160,7 @@ class AppState:
     request: TuneRequest | None = None
     stopped_because: str = ""
     comparison_id: str = ""
+    why_no_comparison: str = ""
 
     @property
     def actions(self) -> frozenset[str]:
@@ -180,7 +182,8 @@ class AppState:
     @property
     def next_step(self) -> str:
         """What to do next, in a sentence; never empty."""
-        return _next_step(self)
+        said = self.why_no_comparison if self.phase in (PROFILED, TUNED, STOPPED, APPLIED) else ""
+        return f"{said} {_next_step(self)}".strip()
 
 
 def _next_step(state: AppState) -> str:
@@ -197,7 +200,9 @@ def _next_step(state: AppState) -> str:
         TUNED: _after_search(faster),
         STOPPED: "Resume goes on with what was measured; Tune begins with what is ticked now.",
         APPLYING: "The model is built with the winners and compared with the untuned one.",
-        APPLIED: "The comparison is below. Tune goes on with what is ticked; Export takes the results along.",
+        APPLIED: _after_search(faster)
+        if state.why_no_comparison
+        else "The comparison is below. Tune goes on with what is ticked; Export takes the results along.",
     }[state.phase]
 
 

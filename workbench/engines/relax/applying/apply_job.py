@@ -14,7 +14,7 @@ from workbench.engines.onnx_reference import outputs_of_onnxruntime, packed, unp
 from workbench.engines.relax import program_files
 from workbench.engines.relax.applying.models import Models
 from workbench.engines.relax.applying.package import export, write_package
-from workbench.engines.relax.applying.scheduling import really_applied, replayed, with_schedules
+from workbench.engines.relax.applying.scheduling import built_with, replayed
 from workbench.engines.relax.build import build
 from workbench.engines.relax.inputs import random_inputs
 from workbench.engines.relax.lowering import Lowered
@@ -98,13 +98,11 @@ def _build(values: dict[str, Any], blobs: tuple[bytes, ...]) -> Message:
     """Build the model with schedules into a folder, and the untuned one if it is not there yet; load both."""
     state = _states[0]
     schedules = _schedules(values, blobs)
-    module = with_schedules(state.lowered.module, state.target, schedules, trust=state.trust)
-    applied = really_applied(state.lowered.module, module, schedules)
+    built, applied = built_with(state.lowered.module, state.target, schedules, trust=state.trust)
     if state.untuned is None:
         untuned = state.scratch / _UNTUNED
         export(build(state.lowered.module, state.target).executable, untuned)
         state.untuned = untuned
-    built = build(module, state.target)
     folder = Path(values["folder"])
     library = write_package(built.executable, state.lowered, state.spec, folder)
     device = tvm.device("cpu" if state.spec.kind == "llvm" else state.spec.kind, state.device)

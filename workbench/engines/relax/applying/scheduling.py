@@ -9,6 +9,7 @@ import tvm
 from tvm.s_tir.meta_schedule.database import Workload
 
 from workbench.engines.apply_protocol import AppliedSchedule, RecordedSchedule
+from workbench.engines.relax.build import Built, build
 from workbench.engines.relax.foreign_code import foreign_code, refuse_brought_code
 from workbench.engines.relax.views import scheduled
 from workbench.engines.relax.workload_module import as_main, fingerprint
@@ -47,6 +48,19 @@ def _in_place_of(function: tvm.tirx.PrimFunc, tuned: tvm.tirx.PrimFunc) -> Any:
     """The tuned body with the attributes of the kernel, marked so that nobody schedules it again."""
     made = tvm.tirx.PrimFunc(tuned.params, tuned.body, tuned.ret_type)
     return made.with_attr({**dict((function.attrs or {}).items()), _IS_SCHEDULED: True})
+
+
+def built_with(
+    module: tvm.IRModule, target: tvm.target.Target, schedules: Mapping[str, RecordedSchedule], *, trust: bool
+) -> tuple[Built, dict[str, AppliedSchedule]]:
+    """A lowered module compiled with recorded schedules, and those of them that are in what was compiled.
+
+    Raises:
+        InputError: A schedule does not fit; see `replayed`.
+        EnvironmentFault: It cannot be compiled.
+    """
+    built = build(with_schedules(module, target, schedules, trust=trust), target)
+    return built, really_applied(module, built.module, schedules)
 
 
 def really_applied(untuned: tvm.IRModule, module: tvm.IRModule, schedules: Mapping[str, RecordedSchedule]) -> dict[str, AppliedSchedule]:
