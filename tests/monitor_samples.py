@@ -48,6 +48,7 @@ class FakeFeed:
         tasks: How far each task is.
         state: Whether a search runs.
         fault: What reading it raises; None if it can be read.
+        pauses: When its search paused.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -56,6 +57,7 @@ class FakeFeed:
         self.tasks: tuple[TaskProgress, ...] = ()
         self.state = SEARCHING
         self.fault: Exception | None = None
+        self.pauses: tuple[tuple[float, float | None], ...] = ()
         self._courses: dict[str, Course] = {}
         self.selection = select(profile, share=1.0)
         self.request = TuneRequest(self.selection.tasks, SearchBudget(per_task=64))
@@ -69,7 +71,7 @@ class FakeFeed:
         return self.points[cursor : cursor + MOST_AT_ONCE]
 
     def standing(self) -> Standing:
-        return Standing(self.state, "measuring", self.tasks, self.selection, self.request, 1000.0)
+        return Standing(self.state, "measuring", self.tasks, self.selection, self.request, 1000.0, self.pauses)
 
     def trial(self, task: str, number: int) -> Trial | None:
         found = next((item for item in self.points if (item.task, item.number) == (task, number)), None)

@@ -11,10 +11,13 @@ from workbench.errors import InputError
 from workbench.links import build_profile
 from workbench.records.origin import Origin
 from workbench.records.profile import CallTime, Kernel, KernelCall, Measurement, Profile, TensorShape
+from workbench.records.trial import BUILD_ERROR, OK, Trial
 from workbench.records.tuning import FASTER, FINISHED, NOT_FASTER, SEARCHING, Final, TaskProgress
 from workbench.records.view import Link, ViewInfo, ViewText
 from workbench.records.view_diff import KnobDifference, ViewDiff
 
+FAILED_TRIAL = 7
+"""The trial that could not be built, wherever an inspector looks at one."""
 HOSTILE = "<img src=x onerror=\"document.body.dataset.hacked='yes'\">"
 """A name that becomes an element, and runs code, wherever it is taken for HTML."""
 
@@ -187,6 +190,13 @@ class FakeSource:
             return ViewText(view, "tile conv2d/ff explains 62 %", data=EFFECTS)
         return ViewText(view, self.text_of_tir if view == "tir" else TEXTS[view], LINKS if view in {"tir", "lowered"} else ())
 
+    async def trial(self, task: str, trial: int) -> Trial | None:
+        self.calls.append(("trial", task, trial))
+        failed = trial == FAILED_TRIAL
+        times = () if failed else (700.0,)
+        error = f"Traceback of the build\n{HOSTILE}\nValueError: no such intrinsic" if failed else ""
+        return Trial(task, trial, BUILD_ERROR if failed else OK, error, "f", "search", "here", times, 1, 0.0, 0.0, 0.0, None, None, 0.0)
+
     async def diff(self, task: str, left: int, right: int, view: str) -> ViewDiff:
         self.calls.append(("diff", task, left, right, view))
         texts = [(await self.text(task, trial, view)).text for trial in (left, right)]
@@ -195,6 +205,8 @@ class FakeSource:
 
     async def rerun(self, task: str, trial: int) -> MadeRerun:
         self.calls.append(("rerun", task, trial))
+        if self.gate is not None:
+            await self.gate.wait()
         return MadeRerun(
             {
                 "task": task,

@@ -48,34 +48,69 @@ def test_the_job_in_notebook(other_front: Any, server: Server, folder: Path) -> 
     small_job(AppPage(page))
 
 
-@pytest.fixture
-def dashboard(folder: Path, tmp_path: Path) -> Iterator[str]:
-    """The address of ``workbench dashboard`` in the folder, with its token."""
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        return int(probe.getsockname()[1])
+
+
+def start(command: str, port: int, folder: Path, tmp_path: Path) -> subprocess.Popen[str]:
+    """``workbench lab`` or ``workbench dashboard`` in a folder, with settings of their own."""
     environment = os.environ | {
         "JUPYTER_CONFIG_DIR": str(tmp_path / "config"),
         "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime"),
+        "JUPYTERLAB_SETTINGS_DIR": str(tmp_path / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(tmp_path / "workspaces"),
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
-    command = [sys.executable, "-m", "workbench.cli.main", "dashboard", "--no-browser", "--port", str(port)]
-    process = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    words = [sys.executable, "-m", "workbench.cli.main", command, "--no-browser", "--port", str(port)]
+    return subprocess.Popen(words, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def test_lab_starts_for_whoever_runs_it_root_included(folder: Path, tmp_path: Path) -> None:
+    port = free_port()
+    process = start("lab", port, folder, tmp_path)
+    assert process.stderr is not None
+    try:
+        address = next(found.group() for line in process.stderr if (found := re.search(rf"http://127\.0\.0\.1:{port}/lab\S*token=\S+", line)))
+        reader = threading.Thread(target=process.stderr.read, daemon=True)
+        reader.start()
+        wait_until_it_answers(port, process)
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            assert answer.status == 200
+            assert b"jupyter-config-data" in answer.read()
+        assert (folder / "workbench.ipynb").is_file()
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(30)
+    reader.join(30)
+    process.stderr.close()
+
+
+@pytest.fixture
+def dashboard(folder: Path, tmp_path: Path) -> Iterator[str]:
+    """The address of ``workbench dashboard`` in the folder, with its token."""
+    port = free_port()
+    process = start("dashboard", port, folder, tmp_path)
     assert process.stderr is not None
     address = process.stderr.readline().strip()
     assert address.startswith(f"http://127.0.0.1:{port}/?token="), address
     reader = threading.Thread(target=process.stderr.read, daemon=True)
     reader.start()
-    deadline = time.monotonic() + LONG_MS / 1e3
-    while not answers(port):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until_it_answers(port, process)
     yield address
     os.killpg(process.pid, signal.SIGTERM)
     process.wait(30)
     reader.join(30)
     process.stderr.close()
+
+
+def wait_until_it_answers(port: int, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + LONG_MS / 1e3
+    while not answers(port):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def answers(port: int) -> bool:

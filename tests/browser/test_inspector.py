@@ -138,6 +138,40 @@ def test_an_error_stands_where_the_text_would_and_the_next_view_works(open_inspe
     page.locator(".cm-content", has_text="decision=[8, 17]").wait_for()
 
 
+def test_a_trial_that_failed_says_so_with_its_full_text_above_every_view(open_inspector: Open) -> None:
+    page = open_inspector()
+    failed = page.locator(".wb-inspector .wb-failed")
+    failed.wait_for(state="hidden")
+    run_in_kernel(page, "from tests.notebook_samples import FAILED_TRIAL; inspector.trial = FAILED_TRIAL")
+    failed.locator("summary", has_text="build error").wait_for()
+    assert "no such intrinsic" in failed.inner_text()
+    failed.locator("summary").click()
+    failed.locator("pre", has_text="Traceback of the build").wait_for()
+    tab(page, "TIR").click()
+    page.locator(".cm-content", has_text="T.parallel").wait_for()
+    assert "<img src=x" in failed.locator("pre").inner_text()
+    page.get_by_role("button", name="Untuned").first.click()
+    failed.wait_for(state="hidden")
+    assert page.locator(".wb-part img").count() == 0
+
+
+def test_a_rerun_can_be_cancelled_and_one_that_another_replaces_leaves_no_error(open_inspector: Open) -> None:
+    page = open_inspector()
+    run_in_kernel(page, "import asyncio; source.gate = asyncio.Event()")
+    tab(page, "Re-run").click()
+    page.get_by_role("button", name="Measure trial 17 again").click()
+    page.locator(".wb-empty", has_text="waited for").wait_for()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Measure trial 17 again").and_(page.locator(":enabled")).click()
+    page.get_by_role("button", name="Cancel").wait_for()
+    page.get_by_role("button", name="Untuned").first.click()
+    page.get_by_role("button", name="Measure the untuned kernel again").click()
+    page.get_by_role("button", name="Cancel").wait_for()
+    page.get_by_role("button", name="Best").first.click()
+    page.get_by_role("button", name="Measure trial 17 again").and_(page.locator(":enabled")).wait_for()
+    assert page.locator(".wb-inspector .wb-failure").count() == 0
+
+
 def test_the_front_answers_while_a_text_is_being_made(open_inspector: Open) -> None:
     page = open_inspector()
     run_in_kernel(page, "import asyncio; source.gate = asyncio.Event()")

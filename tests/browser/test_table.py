@@ -149,6 +149,24 @@ def test_progress_appears_where_the_task_is_and_moves_nothing_else(open_table: O
     assert shown(page, "row")[:4] == ["0", "1", "2", "3"]
 
 
+def test_another_view_of_the_table_and_another_profile_leave_it_arranged_as_it_was(open_table: Open) -> None:
+    page = open_table()
+    first = page.locator(".wb-table").first
+    first.get_by_label("Search all columns").fill("dense")
+    first.locator('.ag-header-cell[col-id="row"]').click()
+    first.locator('.ag-header-cell[col-id="row"][aria-sort="descending"]').wait_for()
+    rows = shown(page, "row")
+    assert rows == sorted(rows, key=int, reverse=True)
+    assert 0 < len(rows) < 20
+    run_in_kernel(page, "table.take_message({'kind': 'ready'})")  # as another view sends it
+    run_in_kernel(page, "print(len(profile.rows))")
+    assert shown(page, "row") == rows
+    run_in_kernel(page, "table.show_profile(profile, progress_of(profile), limit_percent={row: 40.0 + row for row in range(20)})")
+    page.locator('.wb-table .ag-header-cell[col-id="limit_percent"]').wait_for()
+    assert shown(page, "row") == rows
+    assert page.get_by_label("Search all columns").input_value() == "dense"
+
+
 def test_names_that_are_markup_show_as_text(open_table: Open) -> None:
     page = open_table(8, ", hostile=True, broken=True")
     assert "<img src=x onerror=" in cell(page, 0, "node_name").inner_text()

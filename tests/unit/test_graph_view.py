@@ -89,6 +89,16 @@ def test_progress_goes_to_the_view_once_and_comes_with_a_snapshot(opened: Any) -
     assert json.dumps(sent[1][0])
 
 
+def test_only_tasks_that_changed_are_sent_and_a_view_that_opens_gets_them_all(opened: Any) -> None:
+    graph, profile = network()
+    view, sent = opened(graph, profile)
+    progress = progress_of(profile)
+    view.update_progress(progress)
+    view.update_progress([progress[0], replace(progress[2], trials=13)])
+    view.take_message({"kind": "ready"})
+    assert [[item["trials"] for item in content["progress"]] for content, _ in sent[1:]] == [[64, 64, 12], [13], [64, 64, 13]]
+
+
 def test_what_the_page_says_is_taken_only_where_it_is_there() -> None:
     graph, profile = network()
     view = GraphView(graph, profile, focus=3, focus_node=2, ticked=[0, 5])

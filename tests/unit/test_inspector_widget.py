@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.notebook_samples import FakeSource, profile_of, progress_of
+from tests.notebook_samples import FAILED_TRIAL, HOSTILE, FakeSource, profile_of, progress_of
 from workbench.errors import SelectionError
 from workbench.notebook import Inspector
 from workbench.notebook.background import background_loop
@@ -137,6 +137,38 @@ def test_a_newer_text_takes_the_place_of_one_that_is_not_made_yet(inspector: Ins
     background_loop().call_soon_threadsafe(source.gate.set)
     assert page.answer(2)["kind"] == "answer"
     assert not [message for message in page.messages if message["id"] == 1]
+
+
+def test_a_trial_that_failed_is_told_with_its_class_and_full_text(inspector: Inspector) -> None:
+    page = Page(inspector)
+    page.ask("trial", 1, task=TASK, trial=FAILED_TRIAL)
+    page.ask("text", 2, task=TASK, trial=17, view="tir")
+    answer = page.answer(1)
+    assert answer["status"] == "build_error"
+    assert answer["error"].splitlines() == ["Traceback of the build", HOSTILE, "ValueError: no such intrinsic"]
+    page.ask("trial", 3, task=TASK, trial=17)
+    assert (page.answer(3)["status"], page.answer(3)["error"]) == ("ok", "")
+
+
+def test_a_question_that_is_given_up_is_ended_and_not_answered(inspector: Inspector, source: FakeSource) -> None:
+    page = Page(inspector)
+    source.gate = asyncio.Event()
+    page.ask("text", 1, task=TASK, trial=1, view="tir")
+    page.ask("views", 2, task=TASK)
+    page.answer(2)  # so the text is being made
+    inspector.take_message({"kind": "give_up", "question": "text"})
+    background_loop().call_soon_threadsafe(source.gate.set)
+    source.gate = None
+    page.ask("text", 3, task=TASK, trial=2, view="tir")
+    assert page.answer(3)["kind"] == "answer"
+    assert not [message for message in page.messages if message.get("id") == 1]
+
+
+@pytest.mark.parametrize("question", [None, 3, "explode", {}])
+def test_what_is_given_up_and_is_no_question_is_ignored(inspector: Inspector, question: object) -> None:
+    page = Page(inspector)
+    inspector.take_message({"kind": "give_up", "question": question})
+    assert page.messages == []
 
 
 def test_closing_gives_up_what_is_being_made(source: FakeSource) -> None:

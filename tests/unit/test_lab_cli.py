@@ -55,6 +55,20 @@ def test_lab_opens_the_notebook_on_this_machine_alone_and_asks_nothing_of_the_ou
     assert not any("token" in option for option in options), "Jupyter makes one of its own"
 
 
+@pytest.mark.parametrize("user", [0, 1000])
+def test_root_is_allowed_and_told_so(user: int, become: list[list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    assert run("lab", "--no-browser") == 0
+    assert ("--allow-root" in become[-1]) == (user == 0)
+    assert ("--allow-root" in capsys.readouterr().err) == (user == 0)
+
+
+def test_the_help_promises_the_next_free_port_only_where_it_is_tried(capsys: pytest.CaptureFixture[str]) -> None:
+    for command, promised in (("lab", True), ("dashboard", False)):
+        assert run(command, "--help") == 0
+        assert ("next free one" in " ".join(capsys.readouterr().out.split())) is promised
+
+
 def test_a_notebook_that_is_there_is_not_overwritten(become: list[list[str]], tmp_path: Path) -> None:
     (tmp_path / "workbench.ipynb").write_text("mine", encoding="utf-8")
     assert run("lab") == 0

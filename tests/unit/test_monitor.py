@@ -21,7 +21,7 @@ from workbench.notebook.monitor.plotly_asset import plotly_gzip
 from workbench.notebook.monitor.steering import Request, StoreSteering, read_request
 from workbench.notebook.monitor.stream import MOST_APPENDED, Stream
 from workbench.records.trial import BUILD_ERROR, OK, Trial
-from workbench.records.tuning import FINISHED, TaskProgress
+from workbench.records.tuning import FINISHED, SearchBudget, TaskProgress
 from workbench.selection import select
 from workbench.session import SessionDirectory
 
@@ -156,6 +156,14 @@ def test_the_bar_tells_trials_rate_and_time_left_by_the_budget(feed: FakeFeed) -
     bar = told.content["summary"]
     assert (bar["trials"], bar["state"], bar["spent_s"], bar["per_s"]) == (21, SEARCHING, 10, 2.0)
     assert bar["left_s"] == round((64 - 21) / 2)
+
+
+def test_pauses_do_not_count_as_time_of_the_search(feed: FakeFeed) -> None:
+    feed.request = replace(feed.request, budget=SearchBudget(seconds=60.0))
+    feed.pauses = ((1010.0, 1030.0), (1040.0, None))
+    stream = Stream(feed, clock=lambda: 1100.0)
+    bar = stream.snapshot().content["summary"]
+    assert (bar["spent_s"], bar["left_s"]) == (20, 40)
 
 
 def test_the_time_of_a_search_that_stands_still_goes_on_once_a_second(feed: FakeFeed) -> None:
@@ -321,6 +329,12 @@ def test_a_running_search_is_seen_with_its_phase_and_steered_through_the_store(s
         assert (feed.standing().state, feed.standing().doing) == (SEARCHING, "measure: conv2d")
         store.add_event("progress", {"command": number, "phase": "paused", "share": 0.1})
         assert feed.standing().state == PAUSED
+        ((_, end),) = feed.standing().pauses
+        assert end is None
+        store.add_event("progress", {"command": number, "phase": "measure: conv2d", "share": 0.1})
+        store.add_event("progress", {"command": number, "phase": "paused", "share": 0.1})
+        (begun, ended), (_, lasts) = feed.standing().pauses
+        assert (ended is not None and ended >= begun, lasts) == (True, None)
         asked = threading.Thread(target=StoreSteering(session), args=(Request("add", "conv2d-1", 7),))
         asked.start()
         told = None

@@ -232,12 +232,22 @@ class Session(HandsOut):
         pending = Pending(command.kind, command.arguments, number=command.command, last_event=last_event)
         return Search(self.directory, self._worker, TuneRequest.from_dict(asked), pending)
 
-    def cancel_running(self) -> None:
-        """End what the worker is at, whichever front asked for it, within some seconds; what was finished before is kept."""
+    def cancel_running(self, *kinds: str) -> bool:
+        """End the newest piece of work that has no answer yet, whichever front asked for it, within some seconds; what was finished before is kept.
+
+        Args:
+            kinds: Kinds of commands, e.g. ``profile``, ``tune``, ``apply``: of these the newest, begun or not; none takes what the worker is at.
+
+        Returns:
+            True if there was one.
+        """
         with self.directory.store() as store:
-            running = [command for number in store.open_commands() if (command := store.command(number)).state == RUNNING]
-        for command in running:
-            self._worker.cancel(Pending(command.kind, command.arguments, number=command.command))
+            found = [store.command(number) for number in store.open_commands()]
+        wanted = [command for command in found if (command.kind in kinds if kinds else command.state == RUNNING)]
+        if not wanted:
+            return False
+        self._worker.cancel(Pending(wanted[-1].kind, wanted[-1].arguments, number=wanted[-1].command))
+        return True
 
     @property
     def worker_pid(self) -> int | None:
@@ -372,7 +382,15 @@ class Session(HandsOut):
         answer = self._run("verify", {"inputs": whole_number("inputs", inputs, least=1, most=MOST_ROUNDS)}, on_event=on_event)
         return self._decoded(Verification.from_dict, answer)
 
-    def rerun(self, task: str, trial: int | None = None, *, device: int | None = None, on_event: OnEvent | None = None) -> Rerun:
+    def rerun(
+        self,
+        task: str,
+        trial: int | None = None,
+        *,
+        device: int | None = None,
+        on_event: OnEvent | None = None,
+        wanted: Callable[[], bool] | None = None,
+    ) -> Rerun:
         """Lower and measure a recorded trial again, by turns with the untuned kernel; says how far it is from its record.
 
         Args:
@@ -380,13 +398,15 @@ class Session(HandsOut):
             trial: Number of the trial, 0 for the untuned kernel; None takes the winner of the search.
             device: Index of the device; None takes the one of the record.
             on_event: Told meanwhile how far the worker is.
+            wanted: Asked again and again meanwhile; the re-run is given up when it says no.
 
         Raises:
             SelectionError: There is no such task or trial, or no winner yet.
             EnvironmentFault: Nothing can be measured here.
+            Interrupted: It was given up.
         """
         arguments = {"task": task, "trial": self._trial_of(task, trial), "device": None if device is None else trial_number(device)}
-        return self._decoded(Rerun.from_dict, self._run("rerun", arguments, on_event=on_event))
+        return self._decoded(Rerun.from_dict, self._run("rerun", arguments, on_event=on_event, wanted=wanted))
 
     def _decoded(self, read: Callable[[dict[str, Any]], Decoded], answer: dict[str, Any]) -> Decoded:
         """A record from the session.
@@ -444,10 +464,12 @@ class Session(HandsOut):
         self.directory.discard(own_commands=self._worker.commands)
         atexit.unregister(self.close)
 
-    def _run(self, kind: str, arguments: dict[str, Any], *, on_event: OnEvent | None = None) -> dict[str, Any]:
+    def _run(
+        self, kind: str, arguments: dict[str, Any], *, on_event: OnEvent | None = None, wanted: Callable[[], bool] | None = None
+    ) -> dict[str, Any]:
         """Have the worker do something; it is started if need be."""
         self._prepare_worker()
-        return self._worker.run(kind, arguments, on_event=on_event)
+        return self._worker.run(kind, arguments, on_event=on_event, wanted=wanted)
 
     def _prepare_worker(self) -> None:
         """Have the worker ended with the program."""

@@ -31,23 +31,25 @@ _QUIET_LAB = ("--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyte
 def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     """Add both commands to the parser."""
     lab = commands.add_parser("lab", parents=[shared], help="the notebook in JupyterLab")
-    _add_options(lab, default=_LAB_PORT)
+    _add_options(lab, default=_LAB_PORT, otherwise=", or the next free one")
     lab.set_defaults(run=_run_lab)
     dashboard = commands.add_parser("dashboard", parents=[shared], help="the notebook as a page of its own, with Voila")
     _add_options(dashboard, default=_DASHBOARD_PORT)
     dashboard.set_defaults(run=_run_dashboard)
 
 
-def _add_options(parser: argparse.ArgumentParser, *, default: int) -> None:
+def _add_options(parser: argparse.ArgumentParser, *, default: int, otherwise: str = "") -> None:
     parser.add_argument("notebook", nargs="?", metavar="NOTEBOOK", help="another notebook than the workbench's own")
-    parser.add_argument("--port", type=port, default=default, metavar="N", help=f"port on this machine (default: {default}, or the next free one)")
+    parser.add_argument("--port", type=port, default=default, metavar="N", help=f"port on this machine (default: {default}{otherwise})")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
 
 
 def _run_lab(options: argparse.Namespace) -> NoReturn:
     _need("jupyterlab")
-    notebook = _notebook(options.notebook)
-    _become("jupyterlab", *lab_arguments(notebook, port=options.port, browser=not options.no_browser))
+    notebook, root = _notebook(options.notebook), os.geteuid() == 0
+    if root:
+        note("This is root: JupyterLab is started with --allow-root, and what its notebooks run may do everything.", quiet=options.quiet)
+    _become("jupyterlab", *lab_arguments(notebook, port=options.port, browser=not options.no_browser, root=root))
 
 
 def _run_dashboard(options: argparse.Namespace) -> NoReturn:
@@ -59,10 +61,10 @@ def _run_dashboard(options: argparse.Namespace) -> NoReturn:
     _become("voila", *dashboard_arguments(notebook, port=options.port, browser=not options.no_browser))
 
 
-def lab_arguments(notebook: Path, *, port: int, browser: bool) -> list[str]:
-    """Arguments of JupyterLab; it makes a token of its own."""
+def lab_arguments(notebook: Path, *, port: int, browser: bool, root: bool) -> list[str]:
+    """Arguments of JupyterLab; it makes a token of its own, and wants to be told that it may run as root."""
     server = [f"--ServerApp.ip={_HERE}", f"--ServerApp.port={port}", "--ServerApp.allow_remote_access=False", "--ServerApp.root_dir=."]
-    return [str(notebook), *server, *_QUIET_LAB, *([] if browser else ["--no-browser"])]
+    return [str(notebook), *server, *_QUIET_LAB, *(["--allow-root"] if root else []), *([] if browser else ["--no-browser"])]
 
 
 def dashboard_arguments(notebook: Path, *, port: int, browser: bool) -> list[str]:

@@ -6,6 +6,7 @@ import contextlib
 import signal
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from workbench.errors import EnvironmentFault, Interrupted, SessionError, WorkbenchError, WorkerDied
@@ -84,22 +85,26 @@ class WorkerProcess:
         self.stop()
         self._host = host
 
-    def run(self, kind: str, arguments: dict[str, Any], *, on_event: OnEvent | None = None) -> dict[str, Any]:
+    def run(
+        self, kind: str, arguments: dict[str, Any], *, on_event: OnEvent | None = None, wanted: Callable[[], bool] | None = None
+    ) -> dict[str, Any]:
         """Have the worker do something, and wait for it.
 
         Args:
             kind: Kind of the command.
             arguments: What it needs.
             on_event: Told every event of this command meanwhile; what it raises ends the command.
+            wanted: Asked again and again meanwhile; the command is ended when it says no.
 
         Raises:
             WorkbenchError: What the worker raised.
             WorkerDied: The worker ended without an answer.
-            Interrupted: Ctrl-C; the worker was told to end the command.
+            Interrupted: Ctrl-C, or it is not wanted any more; the worker was told to end the command.
         """
         pending = self.begin(kind, arguments)
         try:
             while (answer := self.poll(pending, on_event=on_event)) is None:
+                _check_wanted(wanted)
                 time.sleep(_POLL_S)
         except KeyboardInterrupt:
             self.cancel(pending)
@@ -331,6 +336,11 @@ class WorkerProcess:
                 f"The worker {_ending(code)}: TVM crashed.", f"{_DOCTOR} If it finds nothing, please report it with the text that -v shows."
             )
         return WorkerDied(f"The worker {_ending(code)}: {said}.", _DOCTOR)
+
+
+def _check_wanted(wanted: Callable[[], bool] | None) -> None:
+    if wanted is not None and not wanted():
+        raise Interrupted("Stopped.", "What was finished before is saved.")
 
 
 def _ending(code: int) -> str:

@@ -56,6 +56,14 @@ class Requests:
         if earlier is not None:
             earlier.cancel()
 
+    def give_up(self, slot: str) -> None:
+        """Cancel the question of a kind that is being answered, if there is one; its answer is dropped."""
+        with self._lock:
+            self._newest.pop(slot, None)
+            question = self._running.pop(slot, None)
+        if question is not None:
+            question.cancel()
+
     def close(self) -> None:
         """Cancel everything; later questions are dropped."""
         with self._lock:
@@ -67,7 +75,7 @@ class Requests:
     async def _answer(self, slot: str, number: int, question: Callable[[], Coroutine[Any, Any, Answer]], answered: Callable[[Answer], None]) -> None:
         try:
             answer = await question()
-            if self._newest[slot] == number:  # a cancellation may come too late
+            if self._newest.get(slot) == number:  # a cancellation may come too late
                 answered(answer)
         except Exception as error:  # noqa: BLE001 - a question has no caller: its error is its answer
             self._failed(number, error)

@@ -8,12 +8,21 @@ const HEADS = ["Kernel", "Calls", "Before(us)", "After(us)", "", "Speed", "Verdi
 export default definePart("comparison", (part) => {
   const body = element("div", {}, element("div", { class: "wb-empty" }, "Waiting for the comparison …"));
   part.root.append(body);
-  part.on("snapshot", (data) => body.replaceChildren(...draw(part, data)));
+  let lines = [];
+  const showFocus = () => {
+    for (const { row, kernel } of lines) row.classList.toggle("wb-focused", kernel.rows.includes(part.model.get("focus")));
+  };
+  part.on("snapshot", (data) => {
+    lines = data.kernels.map((kernel) => ({ kernel, row: line(part, kernel) }));
+    body.replaceChildren(...draw(data, new Map(lines.map(({ kernel, row }) => [kernel, row]))));
+    showFocus();
+  });
+  part.watch("focus", showFocus);
 });
 
-function draw(part, data) {
+function draw(data, rowOf) {
   const { tuned, untuned } = changed(data.kernels);
-  const rest = element("tbody", { hidden: tuned.length > 0 }, ...untuned.map((kernel) => line(part, kernel)));
+  const rest = element("tbody", { hidden: tuned.length > 0 }, ...untuned.map((kernel) => rowOf.get(kernel)));
   const more = element("button", { class: "wb-button", type: "button", "aria-expanded": String(!tuned.length), hidden: !untuned.length || !tuned.length }, `${untuned.length} unchanged`);
   more.addEventListener("click", () => {
     rest.hidden = !rest.hidden;
@@ -21,7 +30,7 @@ function draw(part, data) {
   });
   const table = element("table", { "aria-label": "Kernels before and after" },
     element("thead", {}, element("tr", {}, ...HEADS.map((title) => element("th", { scope: "col" }, title)))),
-    element("tbody", {}, ...tuned.map((kernel) => line(part, kernel))),
+    element("tbody", {}, ...tuned.map((kernel) => rowOf.get(kernel))),
     rest,
   );
   return [heading(data, more), ...remarks(data), element("div", { class: "wb-scroll" }, table)];
@@ -46,8 +55,8 @@ function remarks(data) {
 }
 
 function line(part, kernel) {
-  const name = element("button", { class: "wb-link", type: "button", title: kernel.why, disabled: kernel.row === null }, kernel.kernel);
-  name.addEventListener("click", () => part.set("focus", kernel.row));
+  const name = element("button", { class: "wb-link", type: "button", title: kernel.why, disabled: !kernel.rows.length }, kernel.kernel);
+  name.addEventListener("click", () => part.set("focus", kernel.rows[0]));
   const cells = [
     [name, ""],
     [kernel.weight, "wb-number"],

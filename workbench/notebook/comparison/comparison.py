@@ -19,7 +19,7 @@ class ComparisonView(Part):
         comparison: What to show.
 
     Attributes:
-        focus: The first row of the kernel that was clicked last; None before.
+        focus: Number of the row that is looked at; None for none. A click on a kernel makes it the first row of that kernel.
         theme: ``auto``, ``light`` or ``dark``.
     """
 

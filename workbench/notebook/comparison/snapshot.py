@@ -51,7 +51,7 @@ def _kernel(kernel: KernelComparison) -> dict[str, Any]:
         **_timing(kernel),
         "kernel": plain(kernel.kernel, _LONGEST_NAME),
         "weight": kernel.weight,
-        "row": kernel.rows[0] if kernel.rows else None,
+        "rows": list(kernel.rows),
         "used": plain(kernel.used, 20),
         "trial": kernel.trial,
         "why": plain(kernel.why, _LONGEST_TEXT),

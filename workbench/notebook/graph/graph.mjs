@@ -84,7 +84,10 @@ class GraphPart {
   // data
 
   take({ progress }, [buffer]) {
-    const data = JSON.parse(new TextDecoder().decode(buffer));
+    const text = new TextDecoder().decode(buffer);
+    if (text === this.text) return this.takeProgress(progress); // asked for by another view of this graph
+    this.text = text;
+    const data = JSON.parse(text);
     this.model = data.model;
     this.tasks = records(data.tasks);
     this.rows = records(data.rows).map((row) => ({ ...row, task_id: row.task === null ? null : this.tasks[row.task].task }));
@@ -94,6 +97,7 @@ class GraphPart {
     this.looks = new Looks(this);
     this.scenes = { operators: new Scene("operators", data.operators, this.rows), kernels: new Scene("kernels", data.kernels, this.rows) };
     this.kernelRows = kernelRows;
+    this.progress.clear();
     this.takeProgress(progress);
     this.ready = true;
     this.empty.hidden = true;
@@ -104,7 +108,7 @@ class GraphPart {
   }
 
   takeProgress(progress) {
-    this.progress = new Map(progress.map((item) => [item.task, item]));
+    for (const item of progress) this.progress.set(item.task, item);
     if (this.ready) this.recolour();
   }
 

@@ -56,25 +56,23 @@ class GraphView(Part):
         self._nodes = len(graph.source)
         self._snapshot = snapshot(graph, profile)
         self._lock = threading.Lock()
-        self._progress = progress_list(progress)
+        self._progress = {item["task"]: item for item in progress_list(progress)}
         super().__init__(**traits)
 
     def update_progress(self, progress: Iterable[TaskProgress]) -> None:
-        """Show how far the search of each task is now; safe to call from any thread."""
-        new = progress_list(progress)
+        """Show how far the search of the given tasks is; the others stay as they are. Only what has changed is sent. Any thread may call it."""
         with self._lock:
-            if new == self._progress:
-                return
-            self._progress = new
-        self.post("progress", progress=new)
+            changed = [item for item in progress_list(progress) if self._progress.get(item["task"]) != item]
+            self._progress.update({item["task"]: item for item in changed})
+            if changed:
+                self.post("progress", progress=changed)
 
     def receive(self, kind: str, content: Mapping[str, Any], buffers: Sequence[memoryview]) -> None:
         """A view that opened gets all that there is."""
         del content, buffers
         if kind == "ready":
             with self._lock:
-                progress = self._progress
-            self.post("snapshot", progress=progress, buffers=[self._snapshot])
+                self.post("snapshot", progress=list(self._progress.values()), buffers=[self._snapshot])
 
     @traitlets.validate("focus")
     def _row_that_is_there(self, proposal: Any) -> int | None:

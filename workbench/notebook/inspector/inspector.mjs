@@ -31,6 +31,7 @@ export default definePart("inspector", (part) => {
   const name = { word: "", links: [] };
   const other = { trial: 0, view: "schedule" };
   const reruns = new Map();
+  const records = new Map();
   let turn = 0;
   let pane = { end() {} };
 
@@ -41,9 +42,11 @@ export default definePart("inspector", (part) => {
   const newer = element("button", { class: "wb-button wb-newer", type: "button", hidden: true });
   const body = element("div", { class: "wb-body", id: panel, role: "tabpanel", "aria-label": "View" });
   const names = element("div", { class: "wb-bar wb-bottom wb-names", hidden: true });
+  const failed = element("div", { class: "wb-failed", hidden: true });
   part.root.append(
     element("div", { class: "wb-bar" }, element("span", { class: "wb-title" }, "Inspector"), chooseTask.element, chooseTrial.element, newer),
     tabs.element,
+    failed,
     body,
     names,
   );
@@ -97,6 +100,7 @@ export default definePart("inspector", (part) => {
   async function draw(mine) {
     const task = current();
     if (!task) {
+      failed.hidden = true;
       tabs.element.replaceChildren();
       show(element("div", { class: "wb-empty" }, tasks.size ? "Choose a task to see its schedules and code." : "This profile has no tasks."));
       return;
@@ -108,9 +112,22 @@ export default definePart("inspector", (part) => {
     const tab = tabOf(all, view);
     tabs.show(all, tab.id);
     const trial = trialNumber(task, part.model.get("trial"));
+    showRecord(task, trial, mine).catch((error) => mine === turn && showFailure(error));
     if (tab.id === "diff") await drawDiff({ task, trial, infos, mine });
     else if (tab.id === "rerun") drawRerun({ task, trial });
     else await drawText({ task, trial, tab, info: tab.infos.find((one) => one.view === view) ?? tab.infos[0], mine });
+  }
+
+  /** Above the views of a trial that failed: its class and the full text. A trial that has a record keeps it. */
+  async function showRecord(task, trial, mine) {
+    const key = textKey(task.task, trial, "trial");
+    const record = records.get(key) ?? (await ask("trial", { task: task.task, trial }));
+    if (record.status) records.set(key, record);
+    if (mine !== turn) return;
+    const before = failed.dataset.key;
+    failed.hidden = !record.error;
+    failed.dataset.key = key;
+    if (record.error && before !== key) failed.replaceChildren(failedTrial(trialName(task, trial), record));
   }
 
   async function drawText({ task, trial, tab, info, mine }) {
@@ -190,8 +207,9 @@ export default definePart("inspector", (part) => {
     const again = reruns.get(key) ?? {};
     const button = element("button", { class: "wb-button wb-primary", type: "button", disabled: again.running, onclick: () => rerun(task, trial, key) },
       again.running ? "Measuring …" : `Measure ${trial === 0 ? "the untuned kernel" : `trial ${trial}`} again`);
+    const cancel = again.running ? element("button", { class: "wb-button", type: "button", onclick: () => ask.giveUp("rerun") }, "Cancel") : null;
     show(
-      element("div", { class: "wb-bar wb-pane-bar" }, button,
+      element("div", { class: "wb-bar wb-pane-bar" }, button, cancel,
         element("span", { class: "wb-muted wb-grow" }, "Lowers the recorded schedule, checks its output and measures it by turns with the untuned kernel.")),
       element("div", { class: "wb-scroll", tabindex: "0", "aria-live": "polite" },
         again.failure ? failure(again.failure) : again.answer ? rerunPane(again.answer) : element("div", { class: "wb-empty" },
@@ -205,7 +223,8 @@ export default definePart("inspector", (part) => {
     try {
       reruns.set(key, { answer: (await ask("rerun", { task: task.task, trial })).rerun });
     } catch (error) {
-      reruns.set(key, { failure: error });
+      if (error.superseded) reruns.delete(key);
+      else reruns.set(key, { failure: error });
     }
     if (part.model.get("view") === "rerun") refresh();
   }
@@ -291,6 +310,14 @@ function failure(error) {
   return element("div", { class: "wb-failure", role: "alert" }, element("pre", { class: "wb-trace" }, error.message), error.remedy ? element("p", {}, error.remedy) : null);
 }
 
+/** What became of a trial that failed; long texts are folded. */
+function failedTrial(name, { status, error }) {
+  const lines = error.trim().split("\n");
+  const chip = element("span", { class: "wb-chip wb-bad" }, status.replaceAll("_", " "));
+  const summary = element("summary", {}, `${name}: `, chip, " ", element("span", { class: "wb-muted" }, lines.at(-1)));
+  return element("details", {}, summary, element("pre", { class: "wb-trace", tabindex: "0" }, error));
+}
+
 /** Questions to Python, each answered or failed by its number; a newer question of the same kind takes the place of the one before. */
 function asker(part) {
   const waiting = new Map();
@@ -302,14 +329,22 @@ function asker(part) {
   part.on("answer", ({ id, ...content }) => settle(id, "resolve", content));
   part.on("failed", ({ id, message, remedy }) => settle(id, "reject", Object.assign(new Error(message), { remedy })));
   part.onEnd(() => waiting.clear());
-  return (kind, content) => {
+  const drop = (kind) => {
     for (const [id, question] of waiting) {
-      if (question.kind === kind) settle(id, "reject", Object.assign(new Error("A newer question took its place."), { superseded: true }));
+      if (question.kind === kind) settle(id, "reject", Object.assign(new Error("Nobody waits for it any more."), { superseded: true }));
     }
+  };
+  const ask = (kind, content) => {
+    drop(kind);
     const id = (last += 1);
     return new Promise((resolve, reject) => {
       waiting.set(id, { kind, resolve, reject });
       part.send(kind, { ...content, id });
     });
   };
+  const giveUp = (kind) => {
+    drop(kind);
+    part.send("give_up", { question: kind });
+  };
+  return Object.assign(ask, { giveUp });
 }

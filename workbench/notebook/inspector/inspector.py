@@ -16,7 +16,7 @@ from workbench.notebook.inspector.source import InspectorSource
 from workbench.notebook.part import Part, bundled
 from workbench.notebook.table.snapshot import finite
 from workbench.records.profile import Profile, Task
-from workbench.records.trial import BASELINE
+from workbench.records.trial import BASELINE, FAILURES, Trial
 from workbench.records.tuning import TaskProgress
 
 _LONGEST_NAME = 200
@@ -98,6 +98,8 @@ class Inspector(Part):
                 self._ask(kind, number, content)
             except WorkbenchError as error:
                 self._post_failure(number, error)
+        elif kind == "give_up":
+            self._requests.give_up(str(content.get("question")))
 
     def close(self) -> None:
         """Remove the widget; what is still being made for it is given up."""
@@ -129,6 +131,8 @@ class Inspector(Part):
         if kind == "text":
             view = _name(content, "view")
             self._requests.ask(kind, number, lambda: source.text(task, trial, view), lambda found: self._post_answer(number, **found.to_dict()))
+        elif kind == "trial":
+            self._requests.ask(kind, number, lambda: source.trial(task, trial), lambda found: self._post_answer(number, **_standing(found)))
         else:
             self._requests.ask(kind, number, lambda: source.rerun(task, trial), lambda found: self._post_answer(number, rerun=found.to_dict()))
 
@@ -165,12 +169,19 @@ class Inspector(Part):
         self.post("failed", id=number, message=f"A fault of the workbench: {type(error).__name__}: {_shown(str(error))}", remedy="")
 
 
-_QUESTIONS = ("views", "text", "diff", "rerun")
+_QUESTIONS = ("views", "text", "trial", "diff", "rerun")
 
 
 def best_trial(progress: TaskProgress) -> int | None:
     """Number of the trial that a task's search found to be the best; 0 if the untuned kernel stays; None while there is none."""
     return progress.best if progress.final is None else progress.final.winner
+
+
+def _standing(trial: Trial | None) -> dict[str, str]:
+    """What became of a trial, with the full text if it failed; no status while it has no record."""
+    if trial is None:
+        return {"status": "", "error": ""}
+    return {"status": plain(trial.status, _LONGEST_NAME), "error": _shown(trial.error) if trial.status in FAILURES else ""}
 
 
 def _whole(content: Mapping[str, Any], name: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from workbench.records.trial import Trial
 from workbench.records.view import ViewInfo, ViewText
 from workbench.records.view_diff import ViewDiff
 
@@ -36,6 +37,10 @@ class InspectorSource(Protocol):
 
     async def diff(self, task: str, left: int, right: int, view: str) -> ViewDiff:
         """One view of two trials, and the decisions in which they differ."""
+        ...
+
+    async def trial(self, task: str, trial: int) -> Trial | None:
+        """The record of one trial; None while it has none."""
         ...
 
     async def rerun(self, task: str, trial: int) -> RerunResult:

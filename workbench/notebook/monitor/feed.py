@@ -38,6 +38,7 @@ class Standing:
         selection: What is ticked; None if nothing is.
         request: What the last search was asked for; None before the first.
         started_at: When it began, in Unix time; None before the first.
+        pauses: What is known of its pauses, oldest first: when each began and ended, in Unix time; the end of one that lasts is None.
     """
 
     state: str
@@ -46,6 +47,14 @@ class Standing:
     selection: Selection | None
     request: TuneRequest | None
     started_at: float | None
+    pauses: tuple[tuple[float, float | None], ...] = ()
+
+    def searched_s(self, now: float) -> float | None:
+        """Seconds since the search began, its pauses left out, as its budget of time counts them; None before the first search."""
+        if self.started_at is None:
+            return None
+        paused_s = sum((now if end is None else end) - start for start, end in self.pauses)
+        return max(now - self.started_at - paused_s, 0.0)
 
 
 class Feed(Protocol):
@@ -83,6 +92,8 @@ class StoreFeed:
         self._directory = directory
         self._event = 0
         self._phase = ""
+        self._command = 0
+        self._pauses: list[tuple[float, float | None]] = []
 
     def profile(self) -> Profile:
         """The profile in the store."""
@@ -105,7 +116,7 @@ class StoreFeed:
             request, started_at = _last_search(store.manifest().get("search"))
             state = IDLE if command is None else PAUSED if self._phase == PAUSED else SEARCHING
             doing = "" if command is None else plain(self._phase, 120)
-            return Standing(state, doing, tuple(store.trials.progress()), store.selection(), request, started_at)
+            return Standing(state, doing, tuple(store.trials.progress()), store.selection(), request, started_at, tuple(self._pauses))
 
     def trial(self, task: str, number: int) -> Trial | None:
         """The trial in the store."""
@@ -113,14 +124,26 @@ class StoreFeed:
             return store.trials.trial(task, number)
 
     def _follow(self, store: Store, command: int | None) -> None:
-        """Take note of the last phase that the running search told."""
+        """Take note of the phases that the running search told: the last one, and when it paused."""
         if command is None:
             self._phase, self._event = "", store.last_event()
             return
+        if command != self._command:
+            self._command, self._pauses = command, []
         while events := store.events_since(self._event):
             self._event = events[-1].event
-            phases = [event.data.get("phase") for event in events if event.kind == "progress" and event.data.get("command") == command]
-            self._phase = str(phases[-1]) if phases else self._phase
+            for event in events:
+                if event.kind == "progress" and event.data.get("command") == command:
+                    self._phase = str(event.data.get("phase"))
+                    self._note_pause(event.time_s)
+
+    def _note_pause(self, at: float) -> None:
+        """Note that the search pauses, or goes on, since a moment."""
+        lasts = bool(self._pauses) and self._pauses[-1][1] is None
+        if self._phase == PAUSED and not lasts:
+            self._pauses.append((at, None))
+        elif self._phase != PAUSED and lasts:
+            self._pauses[-1] = (self._pauses[-1][0], at)
 
 
 def _running_search(store: Store) -> int | None:

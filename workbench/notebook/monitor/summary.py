@@ -20,7 +20,7 @@ def summary(standing: Standing, profile: Profile, *, rate: float | None, now: fl
         now: Unix time.
     """
     runs = standing.state != IDLE
-    spent = None if not runs or standing.started_at is None else max(now - standing.started_at, 0.0)
+    spent = standing.searched_s(now) if runs else None
     request = standing.request
     return {
         "state": standing.state,

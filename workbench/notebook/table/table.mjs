@@ -15,11 +15,15 @@ export default definePart("table", (part) => {
   const empty = element("div", { class: "wb-empty" }, "Waiting for the profile …");
   part.root.append(empty);
   let table = null;
-  part.on("snapshot", (content) => {
-    const data = readSnapshot(content);
+  let shown = "";
+  part.on("snapshot", ({ states, ...content }) => {
+    const known = JSON.stringify([content.columns, content.tasks, content.header]);
+    if (known === shown) return table.progress(states); // asked for by another view of this table
+    shown = known;
+    const before = table?.arrangement();
     table?.end();
     empty.remove();
-    table = makeTable(part, data);
+    table = makeTable(part, readSnapshot({ states, ...content }), before);
   });
   part.on("progress", ({ states }) => table?.progress(states));
   part.on("say", ({ text }) => table?.say(text));
@@ -29,14 +33,21 @@ export default definePart("table", (part) => {
   part.onEnd(() => table?.end());
 });
 
-/** @param {import("../part.mjs").Part} part */
-function makeTable(part, { rows, tasks, header }) {
+/**
+ * @param {import("../part.mjs").Part} part
+ * @param {object} [before]  how the user had arranged the table that this one replaces
+ */
+function makeTable(part, { rows, tasks, header }, before) {
   const byNumber = new Map(rows.map((row) => [row.row, row]));
   const largest = Math.max(0, ...rows.map((row) => row.time_percent ?? 0));
-  const columns = COLUMNS.filter(({ id }) => id !== "limit_percent" || rows.some((row) => row.limit_percent !== null));
+  const hidden = new Map(before?.columns.map(({ colId, hide }) => [colId, hide]));
+  const columns = COLUMNS.filter(({ id }) => id !== "limit_percent" || rows.some((row) => row.limit_percent !== null)).map((column) => ({
+    ...column,
+    hidden: hidden.get(column.id) ?? column.hidden,
+  }));
   let ticked = new Set(part.model.get("ticked"));
   let focus = part.model.get("focus");
-  let shown = "all";
+  let shown = before?.shown ?? "all";
 
   const toolbar = makeToolbar(columns, {
     search: (text) => grid.setGridOption("quickFilterText", text),
@@ -50,7 +61,7 @@ function makeTable(part, { rows, tasks, header }) {
     copy: () => copyText(toTabs(...shownTable())).then(() => say(`Copied ${plural(grid.getDisplayedRowCount(), "row")}.`)),
     csv: () => download(fileName(header.model, "csv"), toCsv(...shownTable()), "text/csv"),
     json: () => download(fileName(header.model, "json"), toJson(...shownTable(), about(header)), "application/json"),
-  });
+  }, before);
   const place = element("div", { class: "wb-grid" });
   const summary = element("span", { class: "wb-ticked" });
   const said = element("span", { class: "wb-muted wb-grow", role: "status", "aria-live": "polite" });
@@ -99,9 +110,18 @@ function makeTable(part, { rows, tasks, header }) {
     onModelUpdated: ({ api }) => api.setGridOption("pinnedBottomRowData", [{ total: totals(displayed(api)) }]),
     onGridReady: () => place.querySelector("[role=grid], [role=treegrid]")?.setAttribute("aria-label", `Rows of ${header.model}`),
   }, { modules: MODULES });
+  if (before) arrange(before);
   showTicks();
   showFocus({ scroll: true });
   fit();
+
+  /** As the table before was arranged: order, widths, filters, search. */
+  function arrange({ columns: states, filters, search }) {
+    const same = states.map(({ colId, sort, sortIndex, width, flex }) => ({ colId, sort, sortIndex, width, flex }));
+    grid.applyColumnState({ state: same });
+    grid.setFilterModel(filters);
+    grid.setGridOption("quickFilterText", search);
+  }
 
   /** What the user did to the boxes. */
   function change(changed) {
@@ -162,6 +182,7 @@ function makeTable(part, { rows, tasks, header }) {
     showTicks,
     showFocus,
     fit,
+    arrangement: () => ({ columns: grid.getColumnState(), filters: grid.getFilterModel(), shown, ...toolbar.typed() }),
     progress(states) {
       const rowNodes = takeStates(tasks, states).map((number) => grid.getRowNode(String(number))).filter(Boolean);
       const live = columns.filter((column) => column.live).map(({ id }) => id);

@@ -14,19 +14,21 @@ export const SHOWN = {
 /**
  * @param {import("./columns.mjs").Column[]} columns
  * @param {Record<string, (...values: any[]) => void>} act  search, show, column, tickShare, untick, copy, csv, json
+ * @param {{search: string, shown: string, share: string}} [before]  what it begins with
  */
-export function makeToolbar(columns, act) {
+export function makeToolbar(columns, act, before) {
   const search = element("input", {
     class: "wb-input wb-search",
     type: "search",
     placeholder: "Search all columns",
     "aria-label": "Search all columns",
+    value: before?.search,
     oninput: () => act.search(search.value),
   });
   const show = element(
     "select",
     { class: "wb-select", "aria-label": "Rows to show", onchange: () => act.show(show.value) },
-    ...Object.entries(SHOWN).map(([value, words]) => element("option", { value }, words)),
+    ...Object.entries(SHOWN).map(([value, words]) => element("option", { value, selected: value === before?.shown }, words)),
   );
   const share = element("input", {
     class: "wb-input wb-share",
@@ -34,7 +36,7 @@ export function makeToolbar(columns, act) {
     min: "1",
     max: "100",
     step: "any",
-    value: "80",
+    value: before?.share ?? "80",
     "aria-label": "Share of the time in percent",
     onkeydown: (event) => event.key === "Enter" && act.tickShare(Number(share.value) / 100),
   });
@@ -53,7 +55,7 @@ export function makeToolbar(columns, act) {
     tick, button("Untick all", "Untick every row", act.untick),
     element("span", { class: "wb-grow" }), take,
   );
-  return { element: bar, showAll: () => (show.value = "all") };
+  return { element: bar, typed: () => ({ search: search.value, share: share.value }) };
 }
 
 function button(words, about, onclick) {
