@@ -95,6 +95,67 @@ def test_an_imported_session_opens_again_and_runs_nothing(folder: Path, tmp_path
             session.profile().select(top=1)
 
 
+def test_the_graph_of_an_imported_model_ties_operators_to_rows(folder: Path, tmp_path: Path) -> None:
+    with import_artifacts(folder, session=tmp_path / "s")[0] as session:
+        graph = session.graph()
+    assert [(node.kind, node.origin.op or node.origin.name, node.reads, node.rows, node.state) for node in graph.source] == [
+        ("input", "x", (), (), ""),
+        ("operator", "nn.dense", (0,), (0,), "called"),
+        ("operator", "nn.relu", (1,), (0,), "called"),
+        ("operator", "nn.dense", (2,), (1,), "called"),
+        ("operator", "nn.softmax", (3,), (2,), "called"),
+        ("output", "output", (4,), (), ""),
+    ]
+    dense = graph.source[1]
+    assert (str(dense.origin), dense.attributes, [str(item) for item in (*dense.outputs, *dense.weights)]) == (
+        "nn.dense %0 (line 3)",
+        {"units": "4"},
+        ["(1, 4)", "(4, 8)"],
+    )
+    assert [(node.kind, node.name, node.reads, node.row) for node in graph.kernels] == [
+        ("input", "x", (), None),
+        ("kernel", "fused_nn_dense_relu", (0,), 0),
+        ("kernel", "fused_nn_dense", (1,), 1),
+        ("kernel", "fused_nn_softmax", (2,), 2),
+        ("output", "output", (3,), None),
+    ]
+
+
+def test_rows_of_a_table_stand_as_the_program_runs_them_and_so_each_reads_earlier_ones(tmp_path: Path) -> None:
+    lines = TABLE.splitlines()
+    (tmp_path / "t.txt").write_text("\n".join([*lines[:2], *reversed(lines[2:5])]), encoding="utf-8")
+    (tmp_path / "m.txt").write_text(RELAY, encoding="utf-8")
+    session, imported = import_artifacts([tmp_path / "t.txt", tmp_path / "m.txt"], session=tmp_path / "s")
+    with session:
+        assert [row.kernel for row in imported.profile.rows] == ["fused_nn_dense_relu", "fused_nn_dense", "fused_nn_softmax"]
+        assert [node.reads for node in session.graph().kernels] == [(), (0,), (1,), (2,), (3,)]
+    assert any("in which the program runs" in note for note in imported.profile.notes)
+
+
+def test_a_table_alone_has_no_graph_and_says_what_would_give_one(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text(TABLE, encoding="utf-8")
+    with import_artifacts([tmp_path / "t.txt"], session=tmp_path / "s")[0] as session, pytest.raises(SessionError) as caught:
+        session.graph()
+    assert str(caught.value) == "Nothing that was imported says what reads what. Import it again, with a Relay program or a graph JSON."
+
+
+@needs_samples
+@pytest.mark.parametrize(("model", "operators", "weights"), [("mlp", 10, 6), ("resnet18", 72, 43)])
+def test_the_graph_of_a_sample_is_whole(model: str, operators: int, weights: int, tmp_path: Path) -> None:
+    session, imported = import_artifacts(SAMPLES / model, session=tmp_path / "s")
+    with session:
+        graph = session.graph()
+    assert graph.belongs_to(imported.profile)
+    called = [node for node in graph.source if node.state == "called"]
+    assert (len(called), sum(len(node.weights) for node in graph.kernels)) == (operators, weights)
+    kernels = [node for node in graph.kernels if node.kind == "kernel"]
+    assert all(node.reads for node in kernels)
+    assert {tensor.dtype for node in kernels for tensor in (*node.outputs, *node.weights)} == {"float32"}
+    assert [node.name for node in graph.kernels if node.kind == "input"] == ["data"]
+    read = {number for node in graph.kernels for number in node.reads}
+    assert read == set(range(len(graph.kernels) - 1))
+
+
 def test_a_program_alone_gives_its_calls_without_times(tmp_path: Path) -> None:
     (tmp_path / "m.txt").write_text(RELAY, encoding="utf-8")
     session, imported = import_artifacts(tmp_path / "m.txt", session=tmp_path / "s")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from workbench.api.session import Session
 from workbench.errors import InputError, SessionError
@@ -14,6 +15,7 @@ from workbench.importing.artifacts import AUTO_SCHEDULER_LOG, Artifact, read_art
 from workbench.importing.build import Imported, build_import
 from workbench.legacy.auto_scheduler.log import parse_auto_scheduler_log
 from workbench.legacy.log_files import AUTO_SCHEDULER_LOG as LOG_FILE
+from workbench.records.graph import GRAPH_DOCUMENT
 from workbench.records.profile import Profile
 from workbench.records.request import IMPORTED, ModelSource, ProfileRequest
 from workbench.session import SessionDirectory, default_path
@@ -78,11 +80,19 @@ def _write(directory: SessionDirectory, request: ProfileRequest, imported: Impor
                 "imported_at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
                 "profile_id": request.source.stamp,
             },
+            documents=_documents(imported),
         )
-        store.write_document(MATCHES, {"rows": {str(row): match.to_dict() for row, match in imported.matches.items()}})
         progress = {item.task: item for item in imported.progress}
         for trial in imported.trials:
             store.trials.add(trial, "", progress[trial.task])
+
+
+def _documents(imported: Imported) -> dict[str, Mapping[str, Any]]:
+    """What belongs to the profile, by name."""
+    documents: dict[str, Mapping[str, Any]] = {MATCHES: {"rows": {str(row): match.to_dict() for row, match in imported.matches.items()}}}
+    if imported.graph is not None:
+        documents[GRAPH_DOCUMENT] = imported.graph.to_dict()
+    return documents
 
 
 def _keep_logs(directory: SessionDirectory, artifacts: tuple[Artifact, ...]) -> None:

@@ -120,14 +120,17 @@ class Session(HandsOut):
         """The operators of the model and the kernel calls that they became, as two graphs; profiles if there is no profile yet.
 
         Raises:
-            SessionError: The session was profiled by a version that kept no graph, or the graph is damaged or another profile's.
+            SessionError: The session was profiled by a version that kept no graph, or was imported without one, or the graph is damaged or another
+                profile's.
         """
         profile = self.profile().record
         with self.directory.store() as store:
             values = store.document(GRAPH_DOCUMENT)
-        again = "Profile the model again: session.profile(refresh=True)."
+        missing, again = "The session was profiled without keeping the model's graph.", "Profile the model again: session.profile(refresh=True)."
+        if self.request.source.kind == IMPORTED:
+            missing, again = "Nothing that was imported says what reads what.", "Import it again, with a Relay program or a graph JSON."
         if values is None:
-            raise SessionError("The session was profiled without keeping the model's graph.", again)
+            raise SessionError(missing, again)
         try:
             graph = ModelGraph.from_dict(values)
         except DecodeError as error:

@@ -8,15 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench.importing.artifacts import AUTOTVM_TASKS, LATENCY_CURVE, RELAY, Artifact
+from workbench.importing.graph import imported_graph
 from workbench.importing.logs import LogTask, progress_of, read_logs, renamed, task_identifier
 from workbench.importing.program import ImportedProgram, read_program
-from workbench.importing.rows import ImportedCalls, TimedCall, node_rows, read_calls
+from workbench.importing.rows import ImportedCalls, TimedCall, in_program_order, node_rows, read_calls
 from workbench.legacy.auto_scheduler.latency_curve import LatencyPoint, parse_total_latency
 from workbench.legacy.autotvm_log import AutoTvmTask, parse_autotvm_tasks
 from workbench.legacy.lines import BadLine
 from workbench.matching.names import parse_function
 from workbench.matching.rows import Match, match_rows
 from workbench.matching.structure import Structure
+from workbench.records.graph import ModelGraph
 from workbench.records.match import RowMatch
 from workbench.records.profile import Profile, Row, Task
 from workbench.records.request import IMPORTED
@@ -32,6 +34,7 @@ class Imported:
 
     Attributes:
         profile: Rows and tasks.
+        graph: The program's operators and the calls; None if nothing says what reads what.
         matches: How surely each row is matched, by its number.
         progress: One entry for each task with trials.
         trials: All trials.
@@ -41,6 +44,7 @@ class Imported:
     """
 
     profile: Profile
+    graph: ModelGraph | None
     matches: Mapping[int, RowMatch]
     progress: tuple[TaskProgress, ...]
     trials: tuple[Trial, ...]
@@ -67,12 +71,16 @@ def build_import(name: str, artifacts: Sequence[Artifact]) -> Imported:
     listed = [parse_autotvm_tasks(artifact.text) for artifact in artifacts if artifact.kind == AUTOTVM_TASKS]
     curves = [parse_total_latency(artifact.text) for artifact in artifacts if artifact.kind == LATENCY_CURVE]
     matches = match_rows(node_rows(calls), functions)
-    rows = [_row(place, call, matches[call.node], program, found) for place, call in enumerate(calls)]
+    ordered = in_program_order(calls, matches, functions)
+    rows = [_row(place, call, matches[call.node], program, found) for place, call in enumerate(ordered)]
     tasks = _tasks(rows)
     owners = _owners(logs, functions, tasks)
     known = {task.task for task in tasks}
+    notes = _notes(artifacts, program, found, in_order=ordered != calls)
+    operators = {row.row: _operators(program, matches[row.node_name]) for row in rows}
     return Imported(
-        profile=_profile(name, rows, (*tasks, *(task for task in owners if task.task not in known)), _notes(artifacts, program, found)),
+        profile=_profile(name, rows, (*tasks, *(task for task in owners if task.task not in known)), notes),
+        graph=imported_graph(program, found, rows, operators),
         matches={row.row: _row_match(matches[row.node_name]) for row in rows},
         progress=tuple(progress_of(task.task, task.name, weight=task.weight, trials=log.trials) for log, task in zip(logs, owners, strict=True)),
         trials=tuple(trial for log, task in zip(logs, owners, strict=True) for trial in renamed(log.trials, task.task)),
@@ -105,7 +113,7 @@ def _calls_of(program: ImportedProgram) -> tuple[TimedCall, ...]:
 
 def _row(place: int, call: TimedCall, match: Match, program: ImportedProgram | None, found: ImportedCalls) -> Row:
     structure = program.functions[match.structure] if program is not None and match.structure is not None else None
-    origins = program.origins(match.structure, match.call) if program is not None and match.structure is not None else ()
+    origins = tuple(program.origin(place) for place in _operators(program, match)) if program is not None else ()
     summed_us = math.fsum(item.time_us or 0.0 for item in found.calls)
     flop = structure.flop if structure is not None else None
     return Row(
@@ -117,7 +125,7 @@ def _row(place: int, call: TimedCall, match: Match, program: ImportedProgram | N
         time_us_iqr=None,
         time_percent=None if call.time_us is None or summed_us <= 0 else 100.0 * call.time_us / summed_us,
         shape="" if call.shape is None else f"({', '.join(map(str, call.shape))})",
-        dtype="",
+        dtype=call.dtype,
         inputs=call.inputs or 0,
         outputs=call.outputs or 1,
         flop=flop,
@@ -126,6 +134,11 @@ def _row(place: int, call: TimedCall, match: Match, program: ImportedProgram | N
         task=structure.identifier if structure is not None else task_identifier(call.function, IMPORTED),
         untunable=UNTUNABLE,
     )
+
+
+def _operators(program: ImportedProgram | None, match: Match) -> tuple[int, ...]:
+    """Places of a row's operators in the program."""
+    return program.operators(match.structure, match.call) if program is not None and match.structure is not None else ()
 
 
 def _tasks(rows: Sequence[Row]) -> tuple[Task, ...]:
@@ -201,14 +214,15 @@ def _profile(name: str, rows: Sequence[Row], tasks: Sequence[Task], notes: Seque
     )
 
 
-def _notes(artifacts: Sequence[Artifact], program: ImportedProgram | None, found: ImportedCalls) -> list[str]:
+def _notes(artifacts: Sequence[Artifact], program: ImportedProgram | None, found: ImportedCalls, *, in_order: bool) -> list[str]:
     """What a reader must know."""
     kinds = [artifact.kind for artifact in artifacts]
     notes = [f"imported: {', '.join(f'{kinds.count(kind)} x {kind}' for kind in dict.fromkeys(kinds))}", *found.notes]
     if program is None and found.calls:
         notes.append("no Relay program was given: rows are not matched to operators")
     if found.calls and all(call.order is None for call in found.calls):
-        notes.append("rows stand in the order of the table; a graph JSON would give the order of execution")
+        order = "in which the program runs what they are matched with, others behind them" if in_order else "of the table"
+        notes.append(f"rows stand in the order {order}; a graph JSON would give the order of execution")
     return notes
 
 

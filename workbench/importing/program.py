@@ -29,11 +29,15 @@ class ImportedProgram:
         """True if old TVM printed it after it had fused and rewritten it."""
         return any(operator.call is not None for operator in self.graph.operators)
 
-    def origins(self, function: int, call: int) -> tuple[Origin, ...]:
-        """The operators of one call of a function."""
+    def operators(self, function: int, call: int) -> tuple[int, ...]:
+        """Places of the operators of one call of a function."""
         calls = self.functions[function].calls
-        operators = [self.graph.operators[place] for place in calls[min(call, len(calls) - 1)]]
-        return tuple(Origin(item.name, f"%{item.variable}" if item.variable else "the result", f"line {item.line}") for item in operators)
+        return calls[min(call, len(calls) - 1)]
+
+    def origin(self, operator: int) -> Origin:
+        """What an operator is in the program's own words."""
+        item = self.graph.operators[operator]
+        return Origin(item.name, f"%{item.variable}" if item.variable else "the result", f"line {item.line}")
 
 
 def read_program(text: str) -> ImportedProgram:
