@@ -16,6 +16,7 @@ from workbench.cli.main import main
 from workbench.errors import InputError, SelectionError, SessionError
 from workbench.importing import artifacts as kinds
 from workbench.importing.artifacts import kind_of, read_artifacts
+from workbench.records.old_search import OldSearch
 from workbench.records.trial import OK, REJECTED
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "legacy"
@@ -154,6 +155,152 @@ def test_the_graph_of_a_sample_is_whole(model: str, operators: int, weights: int
     assert [node.name for node in graph.kernels if node.kind == "input"] == ["data"]
     read = {number for node in graph.kernels for number in node.reads}
     assert read == set(range(len(graph.kernels) - 1))
+
+
+def call(name: str, structural_hash: str, *inputs: int) -> dict[str, Any]:
+    """A node of a graph JSON."""
+    return {"op": "tvm_op", "name": name, "attrs": {"func_name": name, "hash": structural_hash}, "inputs": [[place, 0, 0] for place in inputs]}
+
+
+def given(name: str) -> dict[str, Any]:
+    return {"op": "null", "name": name, "inputs": []}
+
+
+def graph_json(*nodes: dict[str, Any], shapes: list[list[int]]) -> str:
+    attributes = {"shape": ["list_shape", shapes], "dltype": ["list_str", ["float32"] * len(nodes)]}
+    rows = list(range(len(nodes) + 1))
+    return json.dumps({"nodes": nodes, "arg_nodes": [], "heads": [[len(nodes) - 1, 0, 0]], "node_row_ptr": rows, "attrs": attributes})
+
+
+GRAPH = graph_json(
+    given("x"),
+    given("p0"),
+    call("fused_nn_dense_relu", "12ab", 0, 1),
+    given("p1"),
+    call("fused_nn_dense", "34cd", 2, 3),
+    call("fused_nn_softmax", "56ef", 4),
+    shapes=[[1, 8], [4, 8], [1, 4], [2, 4], [1, 2], [1, 2]],
+)
+
+
+def test_without_a_program_rows_are_the_nodes_of_a_graph_that_have_their_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.txt").write_text(TABLE.replace("fused_nn_softmax ", "fused_nn_sigmoid "), encoding="utf-8")
+    (tmp_path / "g.json").write_text(GRAPH, encoding="utf-8")
+    (tmp_path / "log.json").write_text(log_line(2e-6), encoding="utf-8")
+    session, imported = import_artifacts(tmp_path, session=tmp_path / "s")
+    session.close()
+    matches = {row.kernel: imported.matches[row.row] for row in imported.profile.rows}
+    assert {kernel: (match.confidence, match.evidence) for kernel, match in matches.items()} == {
+        "fused_nn_dense_relu": (0.99, ("the same name as a node of the graph",)),
+        "fused_nn_dense": (0.99, ("the same name as a node of the graph",)),
+        "fused_nn_sigmoid": (0.0, ("the graph has no node of that name",)),
+    }
+    (trial,) = imported.trials
+    assert trial.task == next(row.task for row in imported.profile.rows if row.kernel == "fused_nn_dense_relu")
+    assert main(["import", str(tmp_path), "--session", str(tmp_path / "other")]) == 0
+    assert "2 of 3 rows are matched to functions of the graph" in capsys.readouterr().out
+
+
+def test_a_graph_alone_has_its_graph_its_shapes_and_its_dtypes(tmp_path: Path) -> None:
+    (tmp_path / "g.json").write_text(GRAPH, encoding="utf-8")
+    session, imported = import_artifacts(tmp_path / "g.json", session=tmp_path / "s")
+    with session:
+        graph = session.graph()
+    assert [(row.ops, row.shape, row.dtype) for row in imported.profile.rows] == [
+        (("dense", "relu"), "(1, 4)", "float32"),
+        (("dense",), "(1, 2)", "float32"),
+        (("softmax",), "(1, 2)", "float32"),
+    ]
+    assert graph.source == ()
+    assert [(node.kind, node.reads, [str(tensor) for tensor in node.weights]) for node in graph.kernels] == [
+        ("input", (), []),
+        ("kernel", (0,), ["(4, 8)"]),
+        ("kernel", (1,), ["(2, 4)"]),
+        ("kernel", (2,), []),
+        ("output", (3,), []),
+    ]
+
+
+OPTIMISED = """fn (%x: Tensor[(1, 8), float32], %w: Tensor[(8, 8), float32], %v: Tensor[(8, 8), float32]) {
+  %2 = fn (%p0: Tensor[(1, 8), float32], %p1: Tensor[(8, 8), float32], Primitive=1, hash="34cd") {
+    nn.dense(%p0, %p1, units=8) /* ty=Tensor[(1, 8), float32] */
+  };
+  %3 = %2(%x, %w) /* ty=Tensor[(1, 8), float32] */;
+  %4 = fn (%p0: Tensor[(1, 8), float32], %p1: Tensor[(8, 8), float32], Primitive=1, hash="12ab", weight_layout="NC8n") {
+    nn.dense(%p0, %p1, units=8, out_dtype="float32") /* ty=Tensor[(1, 8), float32] */
+  };
+  %4(%3, %v) /* ty=Tensor[(1, 8), float32] */
+}
+"""
+
+
+def test_functions_of_the_same_hash_are_the_same_whatever_else_speaks_against_it(tmp_path: Path) -> None:
+    nodes = [given("x"), given("p0"), call("fused_nn_dense", "12ab", 0, 1), given("p1"), call("fused_nn_dense_1", "34cd", 2, 3)]
+    (tmp_path / "g.json").write_text(graph_json(*nodes, shapes=[[1, 8], [8, 8], [1, 9], [8, 8], [1, 7]]), encoding="utf-8")
+    (tmp_path / "o.txt").write_text(OPTIMISED, encoding="utf-8")
+    session, imported = import_artifacts(tmp_path, session=tmp_path / "s")
+    session.close()
+    assert {(match.confidence, match.evidence, match.alternatives) for match in imported.matches.values()} == {(1.0, ("the same hash",), ())}
+    assert [row.origins[0].location for row in imported.profile.rows] == ["line 7", "line 3"]
+
+
+REPORT = """\
+Name                 Duration (us)  Percent  Device  Count  Argument Shapes
+fused_nn_dense             6.00       75.00    cpu0      2  float32[1, 8], float32[8, 8], float32[1, 8]
+fused_nn_softmax           2.00       25.00    cpu0      1  float32[1, 8], float32[1, 8]
+"""
+
+
+def test_a_line_of_a_report_stands_for_all_its_calls(tmp_path: Path) -> None:
+    weight = "Tensor[(8, 8), float32]"
+    text = f"fn (%x: Tensor[(1, 8), float32], %w: {weight}, %v: {weight}) {{ %0 = nn.dense(%x, %w);\n%1 = nn.dense(%0, %v);\nnn.softmax(%1) }}"
+    (tmp_path / "r.txt").write_text(REPORT, encoding="utf-8")
+    (tmp_path / "m.txt").write_text(text, encoding="utf-8")
+    session, imported = import_artifacts([tmp_path / "r.txt", tmp_path / "m.txt"], session=tmp_path / "s")
+    session.close()
+    dense, softmax = imported.profile.rows
+    flop = 2 * 8 * 8
+    assert (dense.time_us, dense.flop, dense.gflops, dense.dtype) == (6.0, 2 * flop, pytest.approx(2 * flop / 6.0 / 1e3), "float32")
+    assert [origin.location for origin in (*dense.origins, *softmax.origins)] == ["line 1", "line 2", "line 3"]
+    task = imported.profile.tasks[0]
+    assert (task.weight, task.flop, task.time_us) == (2, flop, 6.0)
+    assert "as many calls (2)" in imported.matches[0].evidence
+
+
+@needs_samples
+@pytest.mark.parametrize(("model", "sketched", "templates"), [("mlp", 4, 6), ("resnet18", 24, 14)])
+def test_tasks_that_old_tuners_listed_are_those_of_the_rows(model: str, sketched: int, templates: int, tmp_path: Path) -> None:
+    session, imported = import_artifacts(SAMPLES / model, session=tmp_path / "s")
+    session.close()
+    assert imported.old_search.unmatched == ()
+    named = [(task, listed) for task in imported.profile.tasks for listed in task.listed]
+    described = [(task, listed) for task, listed in named if listed.tuner == "auto_scheduler"]
+    assert len(described) == sketched
+    for task, listed in described:
+        assert listed.weight == task.weight
+        ours = {kernel.removeprefix("tvmgen_default_").replace("contrib_dense_pack", "dense") for kernel in task.kernels}
+        assert listed.name.removeprefix("vm_mod_") in ours
+    tuned = {(listed.name, listed.key) for _, listed in named if listed.tuner == "AutoTVM"}
+    assert len(tuned) == templates
+    for task, listed in named:
+        if listed.tuner == "AutoTVM":
+            assert task.ops[0] == listed.name.partition("_")[0]
+            assert task.spaces[listed.name] == listed.space_size
+
+
+def test_a_listed_task_of_no_row_is_kept(folder: Path, tmp_path: Path) -> None:
+    key = '["0123", [1, 16], [4, 16], [1, 4]]'
+    (folder / "tasks.txt").write_text(f"weight 3 desc vm_mod_fused_nn_dense_nn_relu key {key}\nweight x desc\n", encoding="utf-8")
+    (folder / "curve.tsv").write_text(
+        "ElapsedTime(s)\t10\tEstimatedLatency(ms)\tN/A\tTrials\t8\nElapsedTime(s)\t20\tEstimatedLatency(ms)\t1.5\tTrials\t16\n", encoding="utf-8"
+    )
+    session, imported = import_artifacts(folder, session=tmp_path / "s")
+    with session, session.directory.store() as store:
+        assert store.document("old_search") == {
+            "curve": [{"elapsed_s": 10.0, "latency_us": None, "trials": 8}, {"elapsed_s": 20.0, "latency_us": 1500.0, "trials": 16}],
+            "unmatched": [{"tuner": "auto_scheduler", "name": "vm_mod_fused_nn_dense_nn_relu", "key": key, "weight": 3, "space_size": None}],
+        }
+    assert OldSearch.from_dict(imported.old_search.to_dict()) == imported.old_search
 
 
 def test_a_program_alone_gives_its_calls_without_times(tmp_path: Path) -> None:

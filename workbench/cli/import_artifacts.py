@@ -72,6 +72,8 @@ def _matched(imported: Imported) -> str:
     """How many rows are tied to operators, and how surely."""
     tied = [match for row, match in imported.matches.items() if imported.profile.rows[row].origins]
     sure = sum(match.confidence >= _SURE for match in tied)
+    if not tied and (named := [match for match in imported.matches.values() if match.confidence]):
+        return f"{len(named)} of {len(imported.matches)} rows are matched to functions of the graph; a Relay program would give their operators"
     words = f"{len(tied)} of {len(imported.matches)} rows are matched to operators of the program, {sure} of them surely"
     unsure = [imported.profile.rows[row].row for row, match in imported.matches.items() if match.confidence < _SURE]
     return f"{words}; look at rows {', '.join(map(str, unsure[:10]))}{' ...' if len(unsure) > 10 else ''}" if unsure else words
@@ -86,13 +88,13 @@ def _log_line(item: Any) -> Line:
 
 def _values(imported: Imported) -> dict[str, Any]:
     """The result as JSON: a profile whose rows have their matches, with the logs and what was set aside."""
-    values = imported.profile.to_dict()
+    values, old_search = imported.profile.to_dict(), imported.old_search.to_dict()
     for row in values["rows"]:
         row["match"] = imported.matches[row["row"]].to_dict()
     return {
         **values,
         "logs": [item.to_dict() for item in imported.progress],
-        "curve": [vars(point) for point in imported.curve],
-        "autotvm_tasks": [vars(task) for task in imported.autotvm_tasks],
+        "curve": old_search["curve"],
+        "unmatched_tasks": old_search["unmatched"],
         "set_aside": [{"file": file, "line": bad.line, "reason": bad.reason} for file, bad in imported.bad],
     }

@@ -78,7 +78,7 @@ def _dry_line(task: TaskProgress, counts: DryRun) -> Line:
             f"{counts.checked:,}",
             f"{counts.rejected:,}",
             short_errors(counts.failures),
-            formats.count(task.space_size),
+            formats.space(task.space_size, task.space),
             task.stopped_because,
         ),
         style="red" if task.state == FAILED else "",

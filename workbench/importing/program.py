@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workbench.legacy.relay import parse_relay
 from workbench.matching.fusion import FusedCall, fused_calls
@@ -48,7 +48,13 @@ def read_program(text: str) -> ImportedProgram:
     """
     graph = source_graph(parse_relay(text))
     program = simplified(graph)
-    return ImportedProgram(graph, structures(program, _fused_already(graph, program) or fused_calls(program)))
+    found = structures(program, _fused_already(graph, program) or fused_calls(program))
+    return ImportedProgram(graph, tuple(replace(item, hashes=_hashes(graph, item)) for item in found))
+
+
+def _hashes(graph: SourceGraph, function: Structure) -> frozenset[str]:
+    """What old TVM calls a function of a program that it has fused; the text says it at each call."""
+    return frozenset({graph.operators[place].function_hash for call in function.calls for place in call} - {""})
 
 
 def _fused_already(graph: SourceGraph, program: Simplified) -> tuple[FusedCall, ...]:

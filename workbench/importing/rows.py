@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +33,8 @@ class TimedCall:
         outputs: Number of outputs.
         order: Place in execution order; None if no graph says so.
         dtype: Of its (first) output; empty where nothing says so.
+        structural_hash: Of the function; empty where nothing says so.
+        count: How many calls it stands for: several in a profiler's report, whose time is that of all of them.
     """
 
     node: str
@@ -42,6 +45,8 @@ class TimedCall:
     outputs: int | None
     order: int | None
     dtype: str = ""
+    structural_hash: str = ""
+    count: int = 1
 
 
 @dataclass(frozen=True)
@@ -70,19 +75,19 @@ def read_calls(artifacts: Sequence[Artifact]) -> ImportedCalls:
     if tables:
         artifact, table = tables[-1]
         return ImportedCalls(_of_table(table, graph), table.total_us, tuple((artifact.path.name, bad) for bad in table.bad), tuple(notes), graph)
-    if graph is not None:
+    if graph is not None and (traces or not reports):
         times_us = traces[-1] if traces else {}
         return ImportedCalls(_of_graph(graph, times_us), sum(times_us.values()) if times_us else None, (), tuple(notes), graph)
     if reports:
         artifact, report = reports[-1]
         notes.append("a report has one line for all calls of a function: its time is that of all of them")
-        return ImportedCalls(_of_report(report), report.total_us, tuple((artifact.path.name, bad) for bad in report.bad), tuple(notes))
+        return ImportedCalls(_of_report(report), report.total_us, tuple((artifact.path.name, bad) for bad in report.bad), tuple(notes), graph)
     return ImportedCalls((), None, (), tuple(notes))
 
 
 def node_rows(calls: Sequence[TimedCall]) -> list[NodeRow]:
     """The calls as matching takes them."""
-    return [NodeRow(call.node, call.function, call.shape, call.time_us or 0.0, call.order) for call in calls]
+    return [NodeRow(call.node, call.function, call.shape, call.time_us or 0.0, call.order, call.structural_hash, call.count) for call in calls]
 
 
 def in_program_order(calls: Sequence[TimedCall], matches: Mapping[str, Match], functions: Sequence[Structure]) -> tuple[TimedCall, ...]:
@@ -118,6 +123,7 @@ def _of_table(table: DebugTable, graph: ExecutedGraph | None) -> tuple[TimedCall
             outputs=row.outputs,
             order=nodes[row.node_name][0] if known else None,
             dtype=_dtype(nodes[row.node_name][1]) if row.node_name in nodes else "",
+            structural_hash=nodes[row.node_name][1].structural_hash if row.node_name in nodes else "",
         )
         for row in table.nodes
     ]
@@ -135,6 +141,7 @@ def _of_graph(graph: ExecutedGraph, times_us: Mapping[str, float]) -> tuple[Time
             outputs=node.outputs,
             order=place,
             dtype=_dtype(node),
+            structural_hash=node.structural_hash,
         )
         for place, node in enumerate(graph.calls)
     )
@@ -145,8 +152,16 @@ def _dtype(node: GraphNode) -> str:
 
 
 def _of_report(report: Report) -> tuple[TimedCall, ...]:
-    return tuple(
-        TimedCall(row.name, row.name, row.time_us, row.shapes[-1][1] if row.shapes else None, max(len(row.shapes) - 1, 0), 1, None)
-        for row in report.rows
-        if "::" not in row.name  # what the VM does itself
-    )
+    """The report's lines; where it has one a call, those of one function are numbered as the debug runtime would."""
+    seen: Counter[str] = Counter()
+    calls = []
+    for row in report.rows:
+        if "::" in row.name:  # what the VM does itself
+            continue
+        shape, dtype = (row.shapes[-1][1], row.shapes[-1][0]) if row.shapes else (None, "")
+        node = f"{row.name}_{seen[row.name]}" if seen[row.name] else row.name
+        seen[row.name] += 1
+        calls.append(
+            TimedCall(node, row.name, row.time_us, shape, max(len(row.shapes) - 1, 0), 1, None, dtype, row.structural_hash, max(row.count, 1))
+        )
+    return tuple(calls)

@@ -28,6 +28,9 @@ NOT_FASTER = "not faster"
 DEFAULT_TRIALS_PER_TASK = 64
 
 DEFAULT_SPACE = "default"
+SKETCHES = "auto-scheduler"
+"""The space whose size is a number of sketches: how many schedules they stand for, auto_scheduler does not tell."""
+
 SPACES_OF: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "relax": MappingProxyType(
@@ -39,7 +42,7 @@ SPACES_OF: Mapping[str, Mapping[str, str]] = MappingProxyType(
         ),
         "relay": MappingProxyType(
             {
-                "auto-scheduler": "with --engine relay, auto_scheduler's sketches",
+                SKETCHES: "with --engine relay, auto_scheduler's sketches",
                 "autotvm-xgb": "with --engine relay, AutoTVM's templates, chosen by its tuner with a cost model",
                 "autotvm-ga": "the same, by its genetic tuner",
                 "autotvm-random": "the same, at random",
