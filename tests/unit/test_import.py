@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,15 @@ import pytest
 
 import workbench
 from workbench.api.import_artifacts import import_artifacts
+from workbench.api.session import Session
 from workbench.cli.main import main
 from workbench.errors import InputError, SelectionError, SessionError
 from workbench.importing import artifacts as kinds
 from workbench.importing.artifacts import kind_of, read_artifacts
+from workbench.notebook.table.snapshot import snapshot
 from workbench.records.old_search import OldSearch
 from workbench.records.trial import OK, REJECTED
+from workbench.report import page, read_content
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "legacy"
 needs_samples = pytest.mark.skipif(not SAMPLES.is_dir(), reason="samples of old artifacts are not here")
@@ -301,6 +306,70 @@ def test_a_listed_task_of_no_row_is_kept(folder: Path, tmp_path: Path) -> None:
             "unmatched": [{"tuner": "auto_scheduler", "name": "vm_mod_fused_nn_dense_nn_relu", "key": key, "weight": 3, "space_size": None}],
         }
     assert OldSearch.from_dict(imported.old_search.to_dict()) == imported.old_search
+
+
+TWINS = """fn (%x: Tensor[(1, 8, 16, 16), float32], %w: Tensor[(8, 8, 3, 3), float32], %v: Tensor[(8, 8, 5, 5), float32]) {
+  %0 = nn.conv2d(%x, %w, padding=[1, 1, 1, 1], channels=8, kernel_size=[3, 3]);
+  %1 = nn.softmax(%0);
+  %2 = nn.conv2d(%1, %v, padding=[2, 2, 2, 2], channels=8, kernel_size=[5, 5]);
+  nn.softmax(%2)
+}
+"""
+TWIN_ROWS = """\
+Node Name           Ops                 Time(us)  Time(%)  Shape           Inputs  Outputs
+---------           ---                 --------  -------  -----           ------  -------
+fused_nn_conv2d     fused_nn_conv2d     280.0     70.0     (1, 8, 16, 16)  2       1
+fused_nn_conv2d_1   fused_nn_conv2d_1   100.0     25.0     (1, 8, 16, 16)  2       1
+fused_nn_softmax    fused_nn_softmax    10.0      2.5      (1, 8, 16, 16)  1       1
+fused_nn_softmax_1  fused_nn_softmax    10.0      2.5      (1, 8, 16, 16)  1       1
+"""
+
+
+@pytest.fixture
+def twins(tmp_path: Path) -> Iterator[Session]:
+    """Two convolutions that look the same in the table, whose times speak against the order of their numbers."""
+    (tmp_path / "m.txt").write_text(TWINS, encoding="utf-8")
+    (tmp_path / "t.txt").write_text(TWIN_ROWS, encoding="utf-8")
+    (tmp_path / "curve.tsv").write_text(
+        "".join(f"ElapsedTime(s)\t{10 * step}\tEstimatedLatency(ms)\t{4 / step}\tTrials\t{64 * step}\n" for step in (1, 2)), encoding="utf-8"
+    )
+    (tmp_path / "tasks.txt").write_text('weight 1 desc vm_mod_fused_nn_dense key ["0123", [1, 8], [4, 8], [1, 4]]\n', encoding="utf-8")
+    with import_artifacts(tmp_path, session=tmp_path / "s")[0] as session:
+        yield session
+
+
+def test_the_frame_of_an_imported_session_says_how_surely_each_row_is_matched(twins: Session) -> None:
+    frame = twins.profile().frame()
+    assert dict(zip(frame["kernel"], frame["match"], strict=True)) == {"fused_nn_conv2d": 0.75, "fused_nn_conv2d_1": 0.75, "fused_nn_softmax": 0.99}
+    first = frame[frame["kernel"] == "fused_nn_conv2d"]["evidence"].item()
+    other = frame[frame["kernel"] == "fused_nn_conv2d_1"]["task"].item()
+    assert first.startswith("ambiguous: the same operators; the same output shape")
+    assert first.endswith(f"; it could be {other}")
+
+
+def test_the_table_of_an_imported_session_has_its_matches(twins: Session) -> None:
+    profile = twins.profile()
+    columns = snapshot(profile.record, {}, profile.matches)["columns"]
+    by_kernel = {kernel: place for place, kernel in enumerate(columns["kernel"])}
+    conv, softmax = by_kernel["fused_nn_conv2d"], by_kernel["fused_nn_softmax"]
+    assert [(columns["match"][place], columns["ambiguous"][place]) for place in (conv, softmax)] == [(75.0, True), (99.0, False)]
+    assert columns["evidence"][conv].startswith("ambiguous: ")
+
+
+def test_the_command_marks_what_is_ambiguous(twins: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    del twins
+    assert main(["import", str(tmp_path / "m.txt"), str(tmp_path / "t.txt"), "--session", str(tmp_path / "other")]) == 0
+    printed = capsys.readouterr().out
+    assert (printed.count("75 % ?"), printed.count("99 %")) == (2, 2)
+
+
+def test_the_report_of_an_imported_session_has_matches_and_the_old_search(twins: Session) -> None:
+    text = html.unescape(page(read_content(twins.directory, version="0")))
+    assert "75 %: ambiguous: the same operators" in text
+    assert "99 %: the same operators" in text
+    assert "The search of old TVM" in text
+    assert "128 trials in 20 s: from 4.00 ms to 2.00 ms." in text
+    assert 'auto_scheduler: weight 1 desc vm_mod_fused_nn_dense key ["0123", [1, 8], [4, 8], [1, 4]]' in text
 
 
 def test_a_program_alone_gives_its_calls_without_times(tmp_path: Path) -> None:

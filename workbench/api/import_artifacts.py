@@ -16,14 +16,12 @@ from workbench.importing.build import Imported, build_import
 from workbench.legacy.auto_scheduler.log import parse_auto_scheduler_log
 from workbench.legacy.log_files import AUTO_SCHEDULER_LOG as LOG_FILE
 from workbench.records.graph import GRAPH_DOCUMENT
+from workbench.records.match import MATCHES_DOCUMENT, RowMatches
 from workbench.records.old_search import OLD_SEARCH_DOCUMENT
 from workbench.records.profile import Profile
 from workbench.records.request import IMPORTED, ModelSource, ProfileRequest
 from workbench.session import SessionDirectory, default_path
 from workbench.store import FORMAT_VERSION
-
-MATCHES = "matches"
-"""Name of the document with the confidence and evidence of each row."""
 
 
 def import_artifacts(
@@ -90,7 +88,8 @@ def _write(directory: SessionDirectory, request: ProfileRequest, imported: Impor
 
 def _documents(imported: Imported) -> dict[str, Mapping[str, Any]]:
     """What belongs to the profile, by name."""
-    documents: dict[str, Mapping[str, Any]] = {MATCHES: {"rows": {str(row): match.to_dict() for row, match in imported.matches.items()}}}
+    matches = RowMatches({str(row): match for row, match in imported.matches.items()})
+    documents: dict[str, Mapping[str, Any]] = {MATCHES_DOCUMENT: matches.to_dict()}
     documents[OLD_SEARCH_DOCUMENT] = imported.old_search.to_dict()
     if imported.graph is not None:
         documents[GRAPH_DOCUMENT] = imported.graph.to_dict()

@@ -33,7 +33,7 @@ export default definePart("table", (part) => {
 function makeTable(part, { rows, tasks, header }) {
   const byNumber = new Map(rows.map((row) => [row.row, row]));
   const largest = Math.max(0, ...rows.map((row) => row.time_percent ?? 0));
-  const columns = COLUMNS.filter(({ id }) => id !== "limit_percent" || rows.some((row) => row.limit_percent !== null));
+  const columns = COLUMNS.filter(({ id, optional }) => !optional || rows.some((row) => (row[id] ?? null) !== null));
   let ticked = new Set(part.model.get("ticked"));
   let focus = part.model.get("focus");
   let shown = "all";
