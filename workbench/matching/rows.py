@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -18,6 +17,9 @@ from workbench.matching.structure import Structure
 
 _OPERATORS, _SHAPE, _CALLS, _ORDER, _COST = 10.0, 6.0, 1.5, 0.6, 0.2
 """What a difference counts: of operators, of shapes, of the number of calls, of the order, of time to work."""
+
+_AGAIN = 1.2
+"""What counts that the program's function is another compiled function's too: more than order and time, less than the number of calls."""
 
 _SAME = 0.5
 """Candidates whose costs differ by less look the same."""
@@ -126,13 +128,47 @@ def match_rows(rows: Sequence[NodeRow], program: Sequence[Structure]) -> dict[st
     same = np.array([[function.has_hash_of(structure) for structure in program] for function in functions], dtype=float)
     costs = _OPERATORS * (1 - alike) + _SHAPE * (1 - shapes) + _CALLS * calls - _SAME_HASH * same
     order, work = _order_costs(functions, program, costs), _work_costs(functions, program, costs)
-    chosen = dict(zip(*(side.tolist() for side in linear_sum_assignment(costs + _ORDER * order + _COST * work)), strict=True))
+    columns, again = _columns(program)
+    found, taken = linear_sum_assignment((costs + _ORDER * order + _COST * work)[:, columns] + _AGAIN * again)
+    chosen = {place: columns[column] for place, column in zip(found.tolist(), taken.tolist(), strict=True)}
+    tables = (alike, shapes, costs, order, work)
+    judged = [_judged(place, chosen.get(place), function, program, tables=tables) for place, function in enumerate(functions)]
+    return _doubted(_called(functions, judged, program))
+
+
+def _columns(program: Sequence[Structure]) -> tuple[list[int], np.ndarray]:
+    """The program's functions, each as often as it has calls, since layouts may have made several compiled ones of it; and which are repeats."""
+    columns = [place for place, structure in enumerate(program) for _ in structure.calls]
+    again = np.array([float(number > 0) for structure in program for number in range(len(structure.calls))])
+    return columns, again
+
+
+def _called(functions: Sequence[_Function], judged: Sequence[Match], program: Sequence[Structure]) -> dict[str, Match]:
+    """The match of each row: that of its function, with the call that it is."""
+    sharing: dict[int, list[int]] = {}
+    for place, match in enumerate(judged):
+        sharing.setdefault(-1 - place if match.structure is None else match.structure, []).append(place)
     matches: dict[str, Match] = {}
-    for place, function in enumerate(functions):
-        match = _judged(place, chosen.get(place), function, program, tables=(alike, shapes, costs, order, work))
-        for number, row in zip(itertools.accumulate((row.count for row in function.rows), initial=0), function.rows, strict=False):
-            matches[row.node] = replace(match, call=number)
-    return _doubted(matches)
+    for structure, places in sharing.items():
+        rows = [(row, judged[place]) for place in places for row in functions[place].rows]
+        known = all(row.order is not None for row, _ in rows)
+        if known:
+            rows.sort(key=lambda item: item[0].order or 0)
+        whole = len(places) == 1 or sum(functions[place].calls for place in places) == len(program[structure].calls)
+        call = 0
+        for row, match in rows:
+            matches[row.node] = replace(_shared(match, len(places), known=known, whole=whole), call=call)
+            call += row.count
+    return matches
+
+
+def _shared(match: Match, functions: int, *, known: bool, whole: bool) -> Match:
+    """The match of a row whose function is one of several that the program's became: which call it is, only the order of execution tells."""
+    if functions == 1 or match.confidence == _CERTAIN:
+        return match
+    most = (_ORDERED if known else _ORDER_ALONE) if whole else _ALIKE
+    told = f"one of {functions} compiled functions that it became" + (", which have as many calls together" if whole else "")
+    return replace(match, confidence=min(match.confidence, most), evidence=(*match.evidence, told))
 
 
 def _doubted(matches: dict[str, Match]) -> dict[str, Match]:
