@@ -480,6 +480,21 @@ def test_the_readable_lines_of_a_log_are_kept_among_the_records_for_searches_to_
     assert lines == [log_line(2e-6), log_line(1e10, error=1), log_line(1e-6)]
 
 
+def test_the_readable_lines_of_a_log_of_autotvm_are_kept_too(tmp_path: Path) -> None:
+    line = json.dumps(
+        {
+            "input": ["llvm", "dense_pack.x86", [["TENSOR", [1, 8], "float32"], ["TENSOR", [4, 8], "float32"], None, "float32"], {}],
+            "config": {"index": 0, "code_hash": None, "entity": [["tile_y", "sp", [-1, 1]]]},
+            "result": [[2e-6], 0, 1.0, 1.7e9],
+            "version": 0.2,
+            "tvm_version": "0.16.dev0",
+        }
+    )
+    (tmp_path / "log.json").write_text(f"{line}\ndamage\n{line}\n", encoding="utf-8")
+    import_artifacts(tmp_path / "log.json", session=tmp_path / "s")[0].close()
+    assert (tmp_path / "s" / "records" / "autotvm.log").read_text(encoding="utf-8") == f"{line}\n{line}\n"
+
+
 # databases of older MetaSchedule
 
 DATABASE = Path(__file__).parents[1] / "samples" / "metaschedule_0_16"

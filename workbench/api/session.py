@@ -194,7 +194,8 @@ class Session(HandsOut):
                 decisions of the search. A task that was searched with one is resumed with one, or with a `space`.
             measure: How to measure.
             builders: Processes that build; None takes one for each physical core.
-            transfer: Session directories, MetaSchedule databases or auto_scheduler logs of the same target, whose schedules are tried first.
+            transfer: Session directories, MetaSchedule databases, or logs of auto_scheduler or AutoTVM for the same target, whose schedules are
+                tried first.
             library: Try what the record library has of the same kernels on the same target, too; it is measured as any candidate.
 
         Raises:

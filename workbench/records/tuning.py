@@ -92,7 +92,8 @@ class TuneRequest:
         builders: Processes that build; None takes one for each physical core.
         batch: Candidates of one round of a task.
         finalists: Best trials of a task that are measured again beside the baseline before a winner is named.
-        transfer: Session directories, databases and auto_scheduler logs of the same target, whose schedules are tried first; empty for none.
+        transfer: Session directories, databases, and logs of auto_scheduler and AutoTVM for the same target, whose schedules are tried first; empty
+            for none.
     """
 
     tasks: tuple[SelectedTask, ...]
