@@ -84,6 +84,7 @@ bench: $(READY) ## Measure the benchmarks (about 80 minutes on an idle machine) 
 	$(BIN)/python benchmarks/selective.py
 	$(BIN)/python benchmarks/many_trials.py
 	$(BIN)/python benchmarks/transfer.py
+	$(BIN)/python benchmarks/ansor.py
 	$(BIN)/python benchmarks/ui_front.py
 	$(BIN)/python benchmarks/ui_table.py
 	$(BIN)/python benchmarks/ui_graph.py

@@ -1,7 +1,8 @@
-"""What a log of the original auto-scheduler is worth on today's TVM: ``python benchmarks/ansor.py LOG`` writes ``results/ansor.json``.
+"""What a log of the original auto-scheduler is worth on today's TVM: ``python benchmarks/ansor.py [LOG]`` writes ``results/ansor.json``.
 
-The log is of the bundled workload `conv2d_relu`, whose arguments stand in its workload key. Each record is translated, built, compared with the
-untuned kernel, and timed in turn with it; then the same kernel is searched for as many trials, without the log and with it.
+The log is of the bundled workload `conv2d_relu`, whose arguments stand in its workload key; without one it is the repository's sample. Each
+record is translated, built, compared with the untuned kernel, and timed in turn with it; then the same kernel is searched for as many trials,
+without the log and with it.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ _TOLERANCE = 1e-4
 """Of the largest value of the untuned kernel's output."""
 
 _ROUNDS = 5
+_SAMPLE = Path(__file__).parents[1] / "tests" / "samples" / "auto_scheduler" / "conv2d_relu.json"
 
 
 def replayed(workload: LoggedWorkload, sizes: Sequence[int]) -> dict[str, Any]:
@@ -47,6 +49,7 @@ def replayed(workload: LoggedWorkload, sizes: Sequence[int]) -> dict[str, Any]:
     untuned = tvm.compile(module, target=target).mod
     expected = _output(untuned, arrays)
     reasons: Counter[str] = Counter()
+    faults: Counter[str] = Counter()
     records = []
     for item in workload.records:
         try:
@@ -54,10 +57,14 @@ def replayed(workload: LoggedWorkload, sizes: Sequence[int]) -> dict[str, Any]:
         except Untranslatable as error:
             reasons[str(error)] += 1
             continue
-        library = tvm.compile(scheduled, target=target).mod
+        try:
+            library = tvm.compile(scheduled, target=target).mod
+        except Exception as error:  # noqa: BLE001 - TVM raises any class of error on a schedule that it cannot build; it counts as one
+            faults[str(error).strip().splitlines()[-1][:200]] += 1
+            continue
         difference = float(np.abs(_output(library, arrays) - expected).max() / np.abs(expected).max())
         records.append({"claimed_us": item.time_us, "right": difference <= _TOLERANCE, "time_us": _time_us(library, arrays)})
-    return {"untuned_us": _time_us(untuned, arrays), "untranslatable": dict(reasons), "records": records}
+    return {"untuned_us": _time_us(untuned, arrays), "untranslatable": dict(reasons), "uncompilable": dict(faults), "records": records}
 
 
 def searched(sizes: Sequence[int], trials: int, transfer: Sequence[str]) -> dict[str, Any]:
@@ -89,15 +96,16 @@ def _time_us(library: Any, arrays: Sequence[Any]) -> float:
 
 def main() -> None:
     """Each part in a process of its own, the searches in turn."""
-    if sys.argv[1] == "replay":
+    given = sys.argv[1] if len(sys.argv) > 1 else str(_SAMPLE)
+    if given == "replay":
         log, sizes = sys.argv[2], json.loads(sys.argv[3])
         (workload,) = logged_workloads(parse_auto_scheduler_log(Path(log).read_text(encoding="utf-8")).entries)
         sys.stdout.write(json.dumps(replayed(workload, sizes)) + "\n")
         return
-    if sys.argv[1] == "search":
+    if given == "search":
         sys.stdout.write(json.dumps(searched(json.loads(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])) + "\n")
         return
-    log = str(Path(sys.argv[1]).resolve())
+    log = str(Path(given).resolve())
     (workload,) = logged_workloads(parse_auto_scheduler_log(Path(log).read_text(encoding="utf-8")).entries)
     sizes = [size[0] if isinstance(size, list) else size for size in json.loads(workload.key)[1:]]
     found = run_child([__file__, "replay", log, json.dumps(sizes)])
@@ -112,8 +120,10 @@ def main() -> None:
         "workload": f"conv2d_relu {sizes}",
         "records": len(workload.records),
         "failed_in_the_log": workload.failed,
-        "translated": len(records),
+        "translated": len(workload.records) - sum(found["untranslatable"].values()),
         "untranslatable": found["untranslatable"],
+        "compiled": len(records),
+        "uncompilable": found["uncompilable"],
         "right": sum(record["right"] for record in records),
         "untuned_us": found["untuned_us"],
         "best_us": best["time_us"],
@@ -122,7 +132,7 @@ def main() -> None:
         "rank_correlation": _rank_correlation([record["claimed_us"] for record in records], [record["time_us"] for record in records]),
         "search": {"trials": int(trials), "without": alone, "with": helped},
     }
-    write("ansor", figures, "python benchmarks/ansor.py LOG")
+    write("ansor", figures, "python benchmarks/ansor.py")
 
 
 def _rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:

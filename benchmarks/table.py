@@ -70,7 +70,7 @@ trials, without divided by with: above 1 the records helped.
 
 _ANSOR = """
 ## A log of the original auto-scheduler
-The records of a log of TVM 0.8 to 0.18 as TensorIR schedules of the same TE workload: how many translate, compute what the untuned kernel
+The records of a log of TVM 0.8 to 0.18 as TensorIR schedules of the same TE workload: how many translate, compile, compute what the untuned kernel
 computes, and how fast they are beside what the log claims, which was measured on another machine perhaps; the rank correlation says whether the
 log's order holds here. Below, a search of the same kernel for as many trials as the log has records, without the log and with it (`--transfer`).
 """
@@ -242,6 +242,7 @@ def _ansor(values: dict[str, Any]) -> Iterable[str]:
     rows = [
         ("records of the log that were right", f"{found['records']}"),
         ("translated", f"{found['translated']}"),
+        ("of these compiled", f"{found['compiled']}"),
         ("of these compute what the untuned kernel computes", f"{found['right']}"),
         ("fastest in the log (us)", f"{found['best_claimed_us']:,.1f}"),
         ("fastest here (us)", f"{found['best_us']:,.1f}"),
@@ -256,6 +257,7 @@ def _ansor(values: dict[str, Any]) -> Iterable[str]:
     ]
     header = ("search", *(f"best after {count} (us)" for count in found["search"]["with"]["after"]), "last measurement (us)")
     reasons = "".join(f"\nNot translated: {count} x {reason}.\n" for reason, count in found["untranslatable"].items())
+    reasons += "".join(f"\nNot compiled: {count} x {reason}.\n" for reason, count in found["uncompilable"].items())
     return _ANSOR, _table(("what", "value"), rows), reasons, _table(header, searches), _origin(values)
 
 

@@ -25,13 +25,19 @@ class Verdict:
     wrong: str
 
 
-def verdicts(folder: Path) -> list[Verdict]:
-    """Match the table in a folder with the program's text, and judge each row; the graph is not looked at."""
+def verdicts(folder: Path, known: Path | None = None) -> list[Verdict]:
+    """Match the table in a folder with the program's text, and judge each row; the graph is not looked at.
+
+    Args:
+        folder: Has the table and the text.
+        known: What old TVM itself knows of each row; None takes ``truth.json`` in the folder.
+    """
     text = (folder / "model.relay.txt").read_text(encoding="utf-8")
     program = read_program(text)
     (table,) = parse_debug_tables((folder / "debug_table.txt").read_text(encoding="utf-8"))
     matches = match_rows([NodeRow(row.node_name, row.ops, row.shape, row.time_us) for row in table.nodes], program.functions)
-    truth = {row["node"]: row for row in json.loads((folder / "truth.json").read_text(encoding="utf-8"))["rows"]}
+    rows = json.loads((known or folder / "truth.json").read_text(encoding="utf-8"))["rows"]
+    truth = {row["node"]: row for row in rows}
     assert set(truth) == set(matches)
     origins = {node: _origins(program, match) for node, match in matches.items()}
     users = _users(text, {name for row in truth.values() for name in row["parameters"]})

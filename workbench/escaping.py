@@ -10,6 +10,8 @@ import hashlib
 import html as _html
 import re
 import unicodedata
+from collections.abc import Sequence
+from typing import Any
 
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
@@ -24,6 +26,8 @@ _INVISIBLE = frozenset(
         *range(0xE0100, 0xE01F0),
     ]
 )
+_LONGEST_VALUE = 80
+_MOST_ITEMS = 8
 _LONGEST_CELL = 32_000  # spreadsheets refuse cells above 32,767 characters
 _FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last four are full-width forms
 _UNSAFE_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
@@ -64,6 +68,19 @@ def plain_value(value: object, limit: int = 60) -> str:
         return plain(repr(value), limit)
     except Exception:  # noqa: BLE001 - a number of thousands of digits has no text, and whose class it is may raise anything
         return plain(f"a value of type {type(value).__name__}", limit)
+
+
+def short_text(value: Any) -> str:
+    """An attribute's value on one short line."""
+    if isinstance(value, str):
+        return plain(value, _LONGEST_VALUE)
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        items = [short_text(item) for item in value[:_MOST_ITEMS]]
+        more = len(value) - len(items)
+        return plain(f"[{', '.join(items)}{f', … {more} more' if more else ''}]", _LONGEST_VALUE)
+    return plain(str(value), _LONGEST_VALUE)
 
 
 def html(text: str, limit: int = 60) -> str:

@@ -111,3 +111,8 @@ test("a file's name holds nothing but plain letters", () => {
   assert.equal(fileName("../../étude <x>", "csv"), "etude_x_-profile.csv");
   assert.equal(fileName("模型", "json"), "model-profile.json");
 });
+
+test("what is matched ambiguously says so among the remarks", () => {
+  assert.equal(remarks({ nan_count: 0, inf_count: 0, ambiguous: true, untunable: "imported" }), "ambiguous match; cannot be tuned: imported");
+  assert.equal(column("match").format(75), "75");
+});

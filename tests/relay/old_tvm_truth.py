@@ -1,7 +1,8 @@
 """Runs in a Python with old TVM: builds networks of ``tvm.relay.testing`` and writes what old TVM itself knows of each row of their debug tables.
 
 Exact links without guessing: every parameter is filled with a number of its own, which survives folding and changes of layout; so the constants
-that a compiled function reads tell the source operators that it is of. Usage: ``old_tvm_truth.py NETWORK VARIANT FOLDER``.
+that a compiled function reads tell the source operators that it is of. Usage: ``old_tvm_truth.py NETWORK VARIANT FOLDER``; a network is a name
+below, or a file of Relay text, which is built and not run.
 """
 
 from __future__ import annotations
@@ -57,11 +58,21 @@ NETWORKS = {
     "dqn": lambda: testing.dqn.get_workload(batch_size=1),
     "branches": branches,
 }
+SAMPLE = "llvm -mcpu=skylake-avx512 -mtriple=x86_64-linux-gnu -num-cores=2"
 VARIANTS = {
     "blocked": {"opt_level": 3, "config": {}},
     "plain": {"opt_level": 3, "config": {"relay.backend.use_auto_scheduler": True}},
     "level2": {"opt_level": 2, "config": {}},
+    "sample": {"opt_level": 3, "config": {}, "target": SAMPLE},
 }
+
+
+def of_text(path: str) -> Any:
+    """A network from its text; what is not the input is a parameter, whose values do not matter."""
+    module = (getattr(relay, "fromtext", None) or tvm.parser.fromtext)(pathlib.Path(path).read_text())
+    module = relay.transform.InferType()(module)
+    types = {item.name_hint: item.checked_type for item in module["main"].params if item.name_hint != "data"}
+    return module, {name: tvm.nd.empty([int(size) for size in kind.shape], kind.dtype) for name, kind in types.items()}
 
 
 def marked(module: Any, params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
@@ -98,7 +109,7 @@ def main(network: str, variant: str, place: str) -> None:
     """Build one network, run it once under the debug executor, and write what is known of it."""
     folder = pathlib.Path(place)
     folder.mkdir(parents=True, exist_ok=True)
-    module, params = NETWORKS[network]()
+    module, params = NETWORKS[network]() if network in NETWORKS else of_text(network)
     values, numbers = marked(module, params)
     keys = {}
 
@@ -111,12 +122,14 @@ def main(network: str, variant: str, place: str) -> None:
 
     options = VARIANTS[variant]
     with tvm.transform.PassContext(opt_level=options["opt_level"], config=options["config"]):
-        library = relay.build(module, target=TARGET, params=values)
+        library = relay.build(module, target=options.get("target", TARGET), params=values)
     graph, constants = library.get_graph_json(), library.get_params()
-    executor = debug_executor.create(graph, library.get_lib(), tvm.cpu(), str(folder / "dump"))
-    executor.set_input(**constants)
-    executor.run(number=1, repeat=1)
-    table = executor.debug_datum.get_debug_result(sort_by_time=True)
+    if network in NETWORKS:
+        executor = debug_executor.create(graph, library.get_lib(), tvm.cpu(), str(folder / "dump"))
+        executor.set_input(**constants)
+        executor.run(number=1, repeat=1)
+        (folder / "model.relay.txt").write_text(module.astext(show_meta_data=False))
+        (folder / "debug_table.txt").write_text(executor.debug_datum.get_debug_result(sort_by_time=True))
     nodes = json.loads(graph)["nodes"]
     names = {name: named(value, numbers) for name, value in constants.items()}
     rows = [
@@ -125,13 +138,12 @@ def main(network: str, variant: str, place: str) -> None:
             "function": node["attrs"]["func_name"],
             "parameters": sorted({names[nodes[item[0]]["name"]] for item in node["inputs"] if names.get(nodes[item[0]]["name"])}),
             "reads": [nodes[item[0]]["name"] for item in node["inputs"] if nodes[item[0]]["op"] != "null"],
+            "hash": node["attrs"].get("hash", ""),
             "key": keys.get(node["attrs"]["func_name"]),
         }
         for node in nodes
         if node["op"] != "null"
     ]
-    (folder / "model.relay.txt").write_text(module.astext(show_meta_data=False))
-    (folder / "debug_table.txt").write_text(table)
     (folder / "graph.json").write_text(graph)
     (folder / "truth.json").write_text(json.dumps({"network": network, "variant": variant, "tvm": tvm.__version__, "rows": rows}, indent=1))
 

@@ -11,8 +11,12 @@ import pytest
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 _LAST_CELL = "import sys\nprint('tvm' in sys.modules)"
 _MOST_CODE_LINES = 30
-_SMALL = {"WORKBENCH_NOTEBOOK_TRIALS": "12", "WORKBENCH_NOTEBOOK_IMAGE": "32"}
-"""Budgets that a notebook takes from the environment."""
+_SMALL = {
+    "WORKBENCH_NOTEBOOK_TRIALS": "12",
+    "WORKBENCH_NOTEBOOK_IMAGE": "32",
+    "WORKBENCH_NOTEBOOK_OLD": str(Path(__file__).parents[1] / "samples" / "old_tvm" / "vgg16"),
+}
+"""What a notebook takes from the environment: budgets, and where artifacts of old TVM lie."""
 
 
 def cells_of(notebook: Path, kind: str) -> list[dict[str, Any]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from workbench.legacy.debug.table import parse_debug_tables
+from tests.matching_truth import verdicts
+from workbench.legacy.debug.graph import parse_graph
 from workbench.legacy.relay import parse_relay
 from workbench.matching.fusion import fused_calls
 from workbench.matching.layouts import likeness
@@ -18,6 +20,9 @@ from workbench.matching.source import SourceGraph, source_graph
 from workbench.matching.structure import Structure, structures
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "legacy"
+TRUTH = Path(__file__).parents[1] / "samples" / "legacy_truth"
+"""What old TVM itself knows of the rows of these samples: `tests/relay/old_tvm_truth.py` built their texts for their target."""
+
 needs_samples = pytest.mark.skipif(not SAMPLES.is_dir(), reason="samples of old artifacts are not here")
 
 
@@ -234,6 +239,48 @@ def test_calls_of_one_function_are_matched_in_their_order() -> None:
     ]
 
 
+def chain(count: int) -> str:
+    """Equal convolutions, one behind the other."""
+    lines = [f"%{place} = {CONV.format(f'%{place - 1}' if place else '%x', f'%w{place}')};" for place in range(count)]
+    weights = ", ".join(f"%w{place}: {WEIGHT}" for place in range(count))
+    return f"fn ({IMAGE}, {weights}) {{ {' '.join(lines)} nn.softmax(%{count - 1}) }}"
+
+
+def split_rows(*, ordered: bool) -> list[NodeRow]:
+    """Four equal convolutions that became two compiled functions, in the order first, second, second, first; and a softmax."""
+    first, second = "fused_nn_contrib_conv2d_NCHWc", "fused_nn_contrib_conv2d_NCHWc_1"
+    calls = [
+        (first, first, 8),
+        (second, second, 4),
+        (f"{second}_1", second, 4),
+        (f"{first}_2", first, 8),
+        ("fused_nn_softmax", "fused_nn_softmax", 8),
+    ]
+    return [
+        NodeRow(node, function, (1, 8 // block, 16, 16, block), 1.0, place if ordered else None)
+        for place, (node, function, block) in enumerate(calls)
+    ]
+
+
+def test_one_function_of_the_program_may_have_become_several_compiled_ones() -> None:
+    _, program = read(chain(4))
+    matches = match_rows(split_rows(ordered=True), program)
+    convolutions = [matches[row.node] for row in split_rows(ordered=True)][:4]
+    assert [(match.structure, match.call, match.confidence) for match in convolutions] == [(0, call, 0.9) for call in range(4)]
+    assert all("one of 2 compiled functions that it became, which have as many calls together" in match.evidence for match in convolutions)
+    assert matches["fused_nn_softmax"].confidence == 0.99
+
+
+def test_without_the_order_of_execution_the_calls_of_several_compiled_functions_are_less_sure() -> None:
+    _, program = read(chain(4))
+    matches = match_rows(split_rows(ordered=False), program)
+    convolutions = [matches[row.node] for row in split_rows(ordered=False)][:4]
+    assert {(match.structure, match.confidence) for match in convolutions} == {(0, 0.75)}
+    assert {match.call for match in convolutions} == set(range(4))
+    _, program = read(chain(5))
+    assert {match.confidence for match in match_rows(split_rows(ordered=False)[:4], program).values()} == {0.5}
+
+
 def test_what_the_compiler_put_in_is_no_operator_of_the_program() -> None:
     rows = [NodeRow("fused_layout_transform", "fused_layout_transform", (1, 1, 16, 16, 8), 1.0), NodeRow("fused_sort", "fused_sort", (7,), 1.0)]
     matches = match_rows(rows, read(TWINS)[1])
@@ -249,12 +296,24 @@ def test_without_a_program_nothing_is_claimed() -> None:
 @needs_samples
 @pytest.mark.parametrize(("model", "least"), [("mlp", 0.99), ("resnet18", 0.9)])
 def test_every_row_of_a_sample_is_matched_to_its_own_operators(model: str, least: float) -> None:
-    """The optimised text has the same functions in blocked layouts, in execution order: the calls have to agree one by one."""
-    graph, program = read((SAMPLES / model / "model.relay.txt").read_text(encoding="utf-8"))
-    (table,) = parse_debug_tables((SAMPLES / model / "debug_table.txt").read_text(encoding="utf-8"))
-    matches = match_rows([NodeRow(row.node_name, row.ops, row.shape, row.time_us) for row in table.nodes], program)
-    assert all(match.structure is not None and match.confidence >= least for match in matches.values())
-    origins = [program[match.structure].calls[match.call] for match in matches.values() if match.structure is not None]
-    assert len(set(origins)) == len(origins) == len(table.nodes)
-    anchors = {graph.operators[place].place for call in origins for place in call if graph.operators[place].name in {"nn.conv2d", "nn.dense"}}
-    assert len(anchors) == sum(operator.name in {"nn.conv2d", "nn.dense"} for operator in graph.operators)
+    found = verdicts(SAMPLES / model, TRUTH / f"{model}.json")
+    assert [(item.node, item.wrong) for item in found if item.wrong] == []
+    assert all(item.match.structure is not None and item.match.confidence >= least for item in found)
+
+
+@needs_samples
+@pytest.mark.parametrize("model", ["mlp", "resnet18"])
+def test_what_is_known_of_a_sample_is_of_the_very_functions_that_it_ran(model: str) -> None:
+    graph = parse_graph((SAMPLES / model / "graph.json").read_text(encoding="utf-8"))
+    rows = json.loads((TRUTH / f"{model}.json").read_text(encoding="utf-8"))["rows"]
+    assert {node.name: node.structural_hash for node in graph.calls} == {row["node"]: row["hash"] for row in rows}
+
+
+@needs_samples
+def test_two_convolutions_of_one_shape_cannot_be_taken_for_each_other_unnoticed(tmp_path: Path) -> None:
+    known = json.loads((TRUTH / "resnet18.json").read_text(encoding="utf-8"))
+    first, second = (row for row in known["rows"] if row["function"].endswith("conv2d_NCHWc_add_nn_relu_1"))
+    first["parameters"], second["parameters"] = second["parameters"], first["parameters"]
+    (tmp_path / "swapped.json").write_text(json.dumps(known), encoding="utf-8")
+    found = verdicts(SAMPLES / "resnet18", tmp_path / "swapped.json")
+    assert [item.node for item in found if item.wrong] == [first["node"], second["node"]]

@@ -19,7 +19,7 @@ from workbench.legacy.log_files import AUTO_SCHEDULER_LOG, AUTOTVM_LOG
 from workbench.records.trial import OK, MeasureOptions, Trial
 from workbench.session import SessionDirectory
 from workbench.tuning_database import for_target
-from workbench.worker.autotvm_records import has_autotvm_log, read_autotvm_log
+from workbench.worker.autotvm_records import autotvm_log, read_autotvm_log
 
 KEY = '["0f3d", [1, 16], [64, 16], [1, 64]]'
 SKETCH: dict[str, Any] = {"i": [[KEY, "llvm -keys=cpu"], [[], [["SP", 2, 0, 64, [4, 8], 1], ["AN", 2, 0, 3]]]], "v": "v0.6"}
@@ -149,9 +149,10 @@ def test_a_log_of_autotvm_is_records_that_another_search_may_start_from(tmp_path
     records.close()
     with (tmp_path / AUTOTVM_LOG).open("a") as file:
         file.write(json.dumps({**TEMPLATE, "result": [[1e9], 4, 1.0, 1]}) + "\ndamaged\n")
-    assert has_autotvm_log(tmp_path)
-    assert not has_autotvm_log(tmp_path / "elsewhere")
-    found = read_autotvm_log(tmp_path)
+    log = autotvm_log(tmp_path)
+    assert log == tmp_path / AUTOTVM_LOG == autotvm_log(log)
+    assert autotvm_log(tmp_path / "elsewhere") is None
+    found = read_autotvm_log(log)
     assert [(record.workload.module, record.time_us) for record in found.records] == [
         (f"dense_pack.x86 {json.dumps(TEMPLATE['input'][2])}", pytest.approx(4.0))
     ]

@@ -763,6 +763,8 @@ def test_each_source_of_a_transfer_is_shown_with_what_it_gave() -> None:
     assert first.endswith(": 1 schedule taken; 1,000 of 1,200 records for this target, 1 line that cannot be used")
     assert second == "from b: 0 schedules taken; 0 of 1 record for this target, 0 lines that cannot be used"
     assert first.isprintable()
+    unused = {"source": "b", "records": 1, "bad_lines": 0, "for_target": 0, "schedules": 0, "why": "it is a log of AutoTVM"}
+    assert "from b: not used: it is a log of AutoTVM" in shown(tune_table({**result(conv()), "transfer": [unused]}, [conv()], PROFILE), width=400)
 
 
 def test_a_log_is_shown_with_what_became_of_each_workload() -> None:

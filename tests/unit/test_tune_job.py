@@ -32,6 +32,7 @@ from workbench.records.tuning import SearchBudget, TaskProgress, TuneRequest
 from workbench.session import SessionDirectory
 from workbench.tuning_database import RECORD_FILE, DatabaseWriter, read_database
 from workbench.worker.context import JobContext
+from workbench.worker.transferring import Transfer
 from workbench.worker.tuning import refuse_control, tune
 
 REFUSED_NUMBERS: list[Any] = [0, -1, True, 1.5, "3", float("nan"), float("inf"), 10**30]
@@ -258,9 +259,9 @@ def test_each_source_of_a_transfer_is_told_with_what_it_gave(job: Job, tmp_path:
     result = job.run(job.request(transfer=(str(first), str(second), str(other))))
     assert job.engine.bench.said("transfer")[0].endswith(" 4")
     assert result["transfer"] == [
-        {"source": str(first), "records": 3, "bad_lines": 1, "for_target": 3, "schedules": 5, "workloads": []},
-        {"source": str(second), "records": 4, "bad_lines": 0, "for_target": 4, "schedules": 1, "workloads": []},
-        {"source": str(other), "records": 2, "bad_lines": 0, "for_target": 0, "schedules": 0, "workloads": []},
+        {"source": str(first), "records": 3, "bad_lines": 1, "for_target": 3, "schedules": 5, "why": "", "workloads": []},
+        {"source": str(second), "records": 4, "bad_lines": 0, "for_target": 4, "schedules": 1, "why": "", "workloads": []},
+        {"source": str(other), "records": 2, "bad_lines": 0, "for_target": 0, "schedules": 0, "why": "", "workloads": []},
     ]
     assert json.loads(json.dumps(result)) == result
 
@@ -314,6 +315,26 @@ def test_a_file_that_is_no_log_of_the_auto_scheduler_is_refused(job: Job, tmp_pa
     file.write_text("fn (%x: Tensor[(1), float32]) { %x }")
     with pytest.raises(InputError, match=r"a file of another kind \(Relay text\)"):
         job.run(job.request(transfer=(str(file),)))
+
+
+AUTOTVM_LINE = {
+    "input": ["llvm -mcpu=x86-64", "dense_pack.x86", [["TENSOR", [1, 8], "float32"], ["TENSOR", [4, 8], "float32"], None, "float32"], {}],
+    "config": {"index": 0, "code_hash": None, "entity": [["tile_y", "sp", [-1, 1]]]},
+    "result": [[2e-6], 0, 1.0, 1.7e9],
+    "version": 0.2,
+    "tvm_version": "0.16.dev0",
+}
+
+
+def test_a_log_of_autotvm_is_records_for_older_tvm_and_today_says_why_it_takes_none(job: Job, tmp_path: Path) -> None:
+    log = tmp_path / "autotvm.json"
+    log.write_text(json.dumps(AUTOTVM_LINE) + "\ndamage\n")
+    (given,) = job.run(job.request("dense", transfer=(str(log),)))["transfer"]
+    assert (given["records"], given["bad_lines"], given["for_target"], given["schedules"]) == (1, 1, 0, 0)
+    assert given["why"].startswith("it is a log of AutoTVM, whose templates today's TVM does not have")
+    assert job.engine.bench.said("transfer") == []
+    older = Transfer([str(log)], TargetSpec("llvm", json.dumps({"kind": "llvm", "mcpu": "x86-64"}), "cpu", "a processor"), engine="relay")
+    assert [(source["for_target"], source["why"]) for source in older.summary([], [], lambda _: [])] == [(1, "")]
 
 
 def test_without_a_transfer_there_are_no_sources(job: Job) -> None:

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from workbench.api.session import Session
 from workbench.errors import InputError, SessionError
 from workbench.escaping import file_stem, plain
-from workbench.importing.artifacts import AUTO_SCHEDULER_LOG, Artifact, read_artifacts
+from workbench.importing import artifacts as kinds
+from workbench.importing.artifacts import Artifact, read_artifacts
 from workbench.importing.build import Imported, build_import
 from workbench.legacy.auto_scheduler.log import parse_auto_scheduler_log
-from workbench.legacy.log_files import AUTO_SCHEDULER_LOG as LOG_FILE
+from workbench.legacy.autotvm_log import parse_autotvm_log
+from workbench.legacy.lines import Parsed
+from workbench.legacy.log_files import AUTO_SCHEDULER_LOG, AUTOTVM_LOG
+from workbench.records.graph import GRAPH_DOCUMENT
+from workbench.records.match import MATCHES_DOCUMENT, RowMatches
+from workbench.records.old_search import OLD_SEARCH_DOCUMENT
 from workbench.records.profile import Profile
 from workbench.records.request import IMPORTED, ModelSource, ProfileRequest
 from workbench.session import SessionDirectory, default_path
 from workbench.store import FORMAT_VERSION
 
-MATCHES = "matches"
-"""Name of the document with the confidence and evidence of each row."""
+_LOGS: Mapping[str, tuple[str, Callable[[str], Parsed[Any]]]] = {
+    kinds.AUTO_SCHEDULER_LOG: (AUTO_SCHEDULER_LOG, parse_auto_scheduler_log),
+    kinds.AUTOTVM_LOG: (AUTOTVM_LOG, parse_autotvm_log),
+}
 
 
 def import_artifacts(
@@ -78,23 +87,36 @@ def _write(directory: SessionDirectory, request: ProfileRequest, imported: Impor
                 "imported_at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
                 "profile_id": request.source.stamp,
             },
+            documents=_documents(imported),
         )
-        store.write_document(MATCHES, {"rows": {str(row): match.to_dict() for row, match in imported.matches.items()}})
         progress = {item.task: item for item in imported.progress}
         for trial in imported.trials:
             store.trials.add(trial, "", progress[trial.task])
 
 
+def _documents(imported: Imported) -> dict[str, Mapping[str, Any]]:
+    """What belongs to the profile, by name."""
+    matches = RowMatches({str(row): match for row, match in imported.matches.items()})
+    documents: dict[str, Mapping[str, Any]] = {MATCHES_DOCUMENT: matches.to_dict()}
+    documents[OLD_SEARCH_DOCUMENT] = imported.old_search.to_dict()
+    if imported.graph is not None:
+        documents[GRAPH_DOCUMENT] = imported.graph.to_dict()
+    return documents
+
+
 def _keep_logs(directory: SessionDirectory, artifacts: tuple[Artifact, ...]) -> None:
-    """Keep what can be read of auto_scheduler logs among the session's records: a search here can start from it, and stock TVM reads it."""
-    lines: list[str] = []
+    """Keep what can be read of old tuners' logs among the session's records: a search can start from it, and stock TVM of that age reads it."""
+    kept: dict[str, list[str]] = {}
     for artifact in artifacts:
-        if artifact.kind == AUTO_SCHEDULER_LOG:
-            bad = {line.line for line in parse_auto_scheduler_log(artifact.text).bad}
-            lines += [line.strip() for number, line in enumerate(artifact.text.split("\n"), start=1) if line.strip() and number not in bad]
-    if lines:
-        directory.records.mkdir(exist_ok=True)
-        (directory.records / LOG_FILE).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        if artifact.kind in _LOGS:
+            name, parse = _LOGS[artifact.kind]
+            bad = {line.line for line in parse(artifact.text).bad}
+            lines = enumerate(artifact.text.split("\n"), start=1)
+            kept.setdefault(name, []).extend(line.strip() for number, line in lines if line.strip() and number not in bad)
+    for name, good in kept.items():
+        if good:
+            directory.records.mkdir(exist_ok=True)
+            (directory.records / name).write_text("\n".join(good) + "\n", encoding="utf-8")
 
 
 def _hashes(profile: Profile) -> dict[str, str]:

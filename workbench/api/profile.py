@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from workbench.api.given import names, row_numbers
+from workbench.records.match import RowMatch
 from workbench.records.profile import DEBUG_RUNTIME_COLUMNS, Profile, Row, Task
 from workbench.records.selection import Selection
 from workbench.selection import select
-from workbench.session import SessionDirectory
+from workbench.session import SessionDirectory, stored_matches
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +28,12 @@ class SessionProfile:
         self._directory = directory
         self.record = record
 
+    @functools.cached_property
+    def matches(self) -> Mapping[int, RowMatch]:
+        """How surely each row of an imported session is tied to the program, by row number; empty in any other session, whose links are exact."""
+        with self._directory.store() as store:
+            return stored_matches(store)
+
     @property
     def rows(self) -> tuple[Row, ...]:
         """Kernel calls in execution order, then the ``runtime`` row."""
@@ -41,11 +49,15 @@ class SessionProfile:
 
         Columns: those of TVM's debug runtime (``Node Name, Ops, Time(us), Time(%), Shape, Inputs, Outputs``; times are medians in
         microseconds), then origins, dtype, FLOP, GFLOP/s, kernel, task and the rest of `workbench.records.profile.Row`.
+        Rows of an imported session have ``match`` too, from 0 to 1, and its ``evidence`` in words.
         ``attrs["notes"]`` lists what a reader must know, e.g. "random weights"; ``attrs["unmeasured"]`` says why there are no times.
         """
         import pandas as pd  # noqa: PLC0415 - pandas takes 0.3 s to load, and only this method needs it
 
-        records = [row.to_dict() for row in self.record.rows]
+        matches = self.matches
+        told = {row: {"match": match.confidence, "evidence": match.words} for row, match in matches.items()}
+        unknown = {"match": None, "evidence": ""} if matches else {}
+        records = [{**row.to_dict(), **told.get(row.row, unknown)} for row in self.record.rows]
         frame = pd.DataFrame.from_records(records, index="row") if records else pd.DataFrame()
         first = [name for name in DEBUG_RUNTIME_COLUMNS if name in frame.columns]
         rest = [name for name in frame.columns if name not in DEBUG_RUNTIME_COLUMNS]

@@ -120,14 +120,17 @@ class Session(HandsOut):
         """The operators of the model and the kernel calls that they became, as two graphs; profiles if there is no profile yet.
 
         Raises:
-            SessionError: The session was profiled by a version that kept no graph, or the graph is damaged or another profile's.
+            SessionError: The session was profiled by a version that kept no graph, or was imported without one, or the graph is damaged or another
+                profile's.
         """
         profile = self.profile().record
         with self.directory.store() as store:
             values = store.document(GRAPH_DOCUMENT)
-        again = "Profile the model again: session.profile(refresh=True)."
+        missing, again = "The session was profiled without keeping the model's graph.", "Profile the model again: session.profile(refresh=True)."
+        if self.request.source.kind == IMPORTED:
+            missing, again = "Nothing that was imported says what reads what.", "Import it again, with a Relay program or a graph JSON."
         if values is None:
-            raise SessionError("The session was profiled without keeping the model's graph.", again)
+            raise SessionError(missing, again)
         try:
             graph = ModelGraph.from_dict(values)
         except DecodeError as error:
@@ -191,7 +194,8 @@ class Session(HandsOut):
                 decisions of the search. A task that was searched with one is resumed with one, or with a `space`.
             measure: How to measure.
             builders: Processes that build; None takes one for each physical core.
-            transfer: Session directories, MetaSchedule databases or auto_scheduler logs of the same target, whose schedules are tried first.
+            transfer: Session directories, MetaSchedule databases, or logs of auto_scheduler or AutoTVM for the same target, whose schedules are
+                tried first.
             library: Try what the record library has of the same kernels on the same target, too; it is measured as any candidate.
 
         Raises:

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from workbench.records import number
 from workbench.records.profile import Profile
+from workbench.records.tuning import SKETCHES
 
 PIPE_WIDTH = 220
 _PIPE_HEIGHT = 25
@@ -96,6 +97,11 @@ def count(value: int | None) -> str:
     if value < 10_000:
         return str(value)
     return f"{Decimal(value):.1e}".replace("e+", "e")
+
+
+def space(size: int | None, name: str) -> str:
+    """Size of a search space; of auto_scheduler's the number of sketches, which are no schedules yet."""
+    return f"{size} {'sketch' if size == 1 else 'sketches'}" if name == SKETCHES and size is not None else count(size)
 
 
 def bar(share: float, *, width: int, ascii_only: bool) -> str:

@@ -17,9 +17,9 @@ from workbench.cli.profile_table import profile_table
 from workbench.cli.sessions import note_session
 from workbench.escaping import plain
 from workbench.importing.build import Imported
+from workbench.records.match import SURE
 
 _BAD_SHOWN = 5
-_SURE = 0.9
 _COLUMNS = (
     Column("Log", priority=0, least=24),
     Column("Task", priority=3, least=20),
@@ -61,7 +61,7 @@ def _run(options: argparse.Namespace) -> int:
 def _tables(imported: Imported, *, all_rows: bool) -> list[RenderableType]:
     parts: list[RenderableType] = []
     if imported.profile.rows:
-        parts.append(profile_table(imported.profile, all_rows=all_rows))
+        parts.append(profile_table(imported.profile, all_rows=all_rows, matches=imported.matches))
         parts.append(Sentence(_matched(imported), style="bold"))
     if imported.progress:
         parts.append(Grid(columns=_COLUMNS, lines=tuple(_log_line(item) for item in imported.progress)))
@@ -71,9 +71,11 @@ def _tables(imported: Imported, *, all_rows: bool) -> list[RenderableType]:
 def _matched(imported: Imported) -> str:
     """How many rows are tied to operators, and how surely."""
     tied = [match for row, match in imported.matches.items() if imported.profile.rows[row].origins]
-    sure = sum(match.confidence >= _SURE for match in tied)
+    sure = sum(match.confidence >= SURE for match in tied)
+    if not tied and (named := [match for match in imported.matches.values() if match.confidence]):
+        return f"{len(named)} of {len(imported.matches)} rows are matched to functions of the graph; a Relay program would give their operators"
     words = f"{len(tied)} of {len(imported.matches)} rows are matched to operators of the program, {sure} of them surely"
-    unsure = [imported.profile.rows[row].row for row, match in imported.matches.items() if match.confidence < _SURE]
+    unsure = [imported.profile.rows[row].row for row, match in imported.matches.items() if match.confidence < SURE]
     return f"{words}; look at rows {', '.join(map(str, unsure[:10]))}{' ...' if len(unsure) > 10 else ''}" if unsure else words
 
 
@@ -86,13 +88,13 @@ def _log_line(item: Any) -> Line:
 
 def _values(imported: Imported) -> dict[str, Any]:
     """The result as JSON: a profile whose rows have their matches, with the logs and what was set aside."""
-    values = imported.profile.to_dict()
+    values, old_search = imported.profile.to_dict(), imported.old_search.to_dict()
     for row in values["rows"]:
         row["match"] = imported.matches[row["row"]].to_dict()
     return {
         **values,
         "logs": [item.to_dict() for item in imported.progress],
-        "curve": [vars(point) for point in imported.curve],
-        "autotvm_tasks": [vars(task) for task in imported.autotvm_tasks],
+        "curve": old_search["curve"],
+        "unmatched_tasks": old_search["unmatched"],
         "set_aside": [{"file": file, "line": bad.line, "reason": bad.reason} for file, bad in imported.bad],
     }

@@ -12,6 +12,7 @@ from workbench.cli import formats
 from workbench.cli.grid import Column, Drawing, Grid, Line, Sentence
 from workbench.escaping import plain
 from workbench.links import difference_note
+from workbench.records.match import RowMatch
 from workbench.records.peaks import Peaks
 from workbench.records.profile import DEBUG_RUNTIME_COLUMNS, Profile, Row
 from workbench.report.figures_text import plural
@@ -39,24 +40,28 @@ _COLUMNS = (
     Column("GFLOP/s", priority=11, right=True),
     Column("Limit(%)", priority=10, right=True),
     Column("Origins", priority=5, least=20),
+    Column("Match", priority=5, right=True),
     Column("Kernel", priority=15, least=16),
     Column("Task", priority=4, least=20),
     Column("Flags", priority=3),
 )
 
 
-def profile_table(profile: Profile, *, all_rows: bool = False, peaks: Peaks | None = None) -> RenderableType:
+def profile_table(
+    profile: Profile, *, all_rows: bool = False, peaks: Peaks | None = None, matches: Mapping[int, RowMatch] | None = None
+) -> RenderableType:
     """The rows in execution order, then the totals and what a reader must know.
 
     Args:
         profile: What to show.
         all_rows: Show every row; otherwise the hottest 40, and the others as one line unless they are very few.
         peaks: The limits of the device, which times are compared with; None leaves that out.
+        matches: How surely rows of an imported session are tied to the program; a question mark stands behind what is ambiguous.
     """
     shown = profile.rows if all_rows else _hottest_rows(profile)
     largest_us = max((row.time_us or 0.0 for row in profile.rows), default=0.0)
     sizes = {task.task: task.tensor_bytes for task in profile.tasks}
-    grid = Grid(columns=_COLUMNS, lines=tuple(_line(row, largest_us, _limit(row, sizes, peaks)) for row in shown))
+    grid = Grid(columns=_COLUMNS, lines=tuple(_line(row, largest_us, _limit(row, sizes, peaks), _match(row, matches or {})) for row in shown))
     sentences = [("dim", words) for words in _hidden_rows(profile, shown)]
     sentences += [("bold", words) for words in _totals(profile)]
     sentences += [("", words) for words in (difference_note(profile),) if words]
@@ -103,7 +108,12 @@ def _limit(row: Row, sizes: Mapping[str, int | None], peaks: Peaks | None) -> st
     return "" if percent is None else formats.gflops(percent)
 
 
-def _line(row: Row, largest_us: float, limit: str) -> Line:
+def _match(row: Row, matches: Mapping[int, RowMatch]) -> str:
+    match = matches.get(row.row)
+    return "" if match is None else f"{100 * match.confidence:.0f} %{' ?' if match.is_ambiguous else ''}"
+
+
+def _line(row: Row, largest_us: float, limit: str, match: str) -> Line:
     broken = bool(row.nan_count or row.inf_count)
     return Line(
         cells=(
@@ -122,6 +132,7 @@ def _line(row: Row, largest_us: float, limit: str) -> Line:
             formats.gflops(row.gflops),
             limit,
             _origins(row),
+            match,
             row.kernel if row.kernel and row.kernel != row.node_name else "",
             row.task or "",
             formats.flags(nan_count=row.nan_count, inf_count=row.inf_count, untunable=bool(row.untunable and row.task)),

@@ -36,6 +36,7 @@ _COLUMNS = (
     Column("Best limit(%)", priority=6, right=True),
     Column("Shapes", priority=9, least=16),
     Column("Cannot be tuned", priority=8, least=16),
+    Column("Listed as", priority=11, least=24),
 )
 
 
@@ -101,12 +102,13 @@ def _cells(task: Task, largest_us: float, progress: TaskProgress | None, peaks: 
         "" if best is None else formats.gflops(best),
         ", ".join(task.shapes),
         task.untunable,
+        "; ".join(map(str, task.listed)),
     )
 
 
 def _spaces(task: Task) -> str:
     """Size of the search space; each with its name where there are several."""
-    named = [f"{name} {formats.count(size)}" for name, size in task.spaces.items()]
+    named = [f"{name} {formats.space(size, name)}" for name, size in task.spaces.items()]
     return ", ".join(named) or formats.count(task.space_size)
 
 

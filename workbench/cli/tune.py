@@ -80,7 +80,7 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="PATH",
-        help="sessions, databases, or logs of the auto_scheduler, whose schedules are tried first",
+        help="sessions, databases, or logs of auto_scheduler (with --engine relay of AutoTVM too), whose schedules are tried first",
     )
     search.add_argument("--no-library", action="store_true", help="leave out what the record library has of these kernels")
     measure = parser.add_argument_group("how it measures")

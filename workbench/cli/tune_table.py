@@ -78,7 +78,7 @@ def _dry_line(task: TaskProgress, counts: DryRun) -> Line:
             f"{counts.checked:,}",
             f"{counts.rejected:,}",
             short_errors(counts.failures),
-            formats.count(task.space_size),
+            formats.space(task.space_size, task.space),
             task.stopped_because,
         ),
         style="red" if task.state == FAILED else "",
@@ -104,6 +104,8 @@ def _sources(result: Mapping[str, Any]) -> list[str]:
 
 
 def _source(source: Mapping[str, Any]) -> str:
+    if source.get("why"):
+        return f"from {plain(source['source'], 120)}: not used: {plain(source['why'], 200)}"
     return (
         f"from {plain(source['source'], 120)}: {plural(source['schedules'], 'schedule')} taken; {source['for_target']:,} of "
         f"{plural(source['records'], 'record')} for this target, {plural(source['bad_lines'], 'line')} that cannot be used"

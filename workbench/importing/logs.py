@@ -9,15 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from workbench.escaping import file_stem
-from workbench.importing.artifacts import AUTO_SCHEDULER_LOG, AUTO_SCHEDULER_TASKS, AUTOTVM_LOG, METASCHEDULE, Artifact
+from workbench.importing.artifacts import AUTO_SCHEDULER_LOG, AUTOTVM_LOG, METASCHEDULE, Artifact
+from workbench.importing.task_lists import listed_workloads
+from workbench.importing.workload_fit import fitting_described, fitting_key, fitting_template
 from workbench.legacy.auto_scheduler.log import parse_auto_scheduler_log
-from workbench.legacy.auto_scheduler.task_list import AutoSchedulerTask, parse_auto_scheduler_tasks
 from workbench.legacy.autotvm_log import parse_autotvm_log
 from workbench.legacy.lines import BadLine
 from workbench.legacy.measured import OldResult
-from workbench.matching.layouts import likeness
-from workbench.matching.names import MOVES, parse_function
-from workbench.matching.shapes import Shape
 from workbench.matching.structure import Structure
 from workbench.records.trial import OK, RUN_ERROR, Trial
 from workbench.records.tuning import FINISHED, TaskProgress
@@ -47,15 +45,11 @@ class LogTask:
 def read_logs(artifacts: Sequence[Artifact], program: Sequence[Structure]) -> tuple[tuple[LogTask, ...], tuple[tuple[str, BadLine], ...]]:
     """The workloads of all logs, and what could not be read of which file."""
     bad: list[tuple[str, BadLine]] = []
-    described: dict[str, AutoSchedulerTask] = {}
+    described = {task.workload_key: task for artifact in artifacts for task in listed_workloads(artifact)}
     entries: dict[tuple[str, str], list[tuple[OldResult, tuple[str, ...]]]] = {}
-    arguments: dict[str, tuple[str, tuple[Shape, ...]]] = {}
+    arguments: dict[str, tuple[str, str]] = {}
     for artifact in artifacts:
-        if artifact.kind == AUTO_SCHEDULER_TASKS:
-            tasks = parse_auto_scheduler_tasks(artifact.text)
-            described.update({task.workload_key: task for task in tasks.entries})
-            bad += [(artifact.path.name, line) for line in tasks.bad]
-        elif artifact.kind == AUTO_SCHEDULER_LOG:
+        if artifact.kind == AUTO_SCHEDULER_LOG:
             log = parse_auto_scheduler_log(artifact.text)
             bad += [(artifact.path.name, line) for line in log.bad]
             for record in log.entries:
@@ -65,13 +59,17 @@ def read_logs(artifacts: Sequence[Artifact], program: Sequence[Structure]) -> tu
             bad += [(artifact.path.name, line) for line in tvm_log.bad]
             for entry in tvm_log.entries:
                 key = f"{entry.task} {entry.arguments}"
-                arguments[key] = (entry.task, _tensors(entry.arguments))
+                arguments[key] = (entry.task, entry.arguments)
                 entries.setdefault((key, entry.target), []).append((entry.result, entry.decisions))
     tasks_found, damaged = _databases(artifacts)
     bad += damaged
     for (key, target), results in entries.items():
         described_task = described.get(json.dumps(json.loads(key))) if key.startswith("[") else None
-        structure = _structure_of(key, described_task, arguments.get(key), program)
+        if key in arguments:
+            fits = fitting_template(*arguments[key], program)
+        else:
+            fits = fitting_described(described_task, program) if described_task is not None else fitting_key(key, program)
+        structure = fits[0] if len(fits) == 1 else None
         tasks_found.append(LogTask(key, target, _trials(key, results), structure))
     return tuple(tasks_found), tuple(bad)
 
@@ -173,51 +171,3 @@ def _trials(key: str, results: Sequence[tuple[OldResult, tuple[str, ...]]]) -> t
             best_us = trial.time_us if best_us is None else min(best_us, trial.time_us)
         trials.append(replace(trial, best_us=best_us))
     return tuple(trials)
-
-
-def _tensors(arguments: str) -> tuple[Shape, ...]:
-    """Shapes of the tensors among a template's arguments."""
-    values = json.loads(arguments)
-    found = [value[1] for value in values if isinstance(value, list) and len(value) == 3 and value[0] == "TENSOR"]
-    return tuple(tuple(size for size in shape if isinstance(size, int)) for shape in found if isinstance(shape, list))
-
-
-def _structure_of(
-    key: str, described: AutoSchedulerTask | None, template: tuple[str, tuple[Shape, ...]] | None, program: Sequence[Structure]
-) -> int | None:
-    """The one function of the program that a workload can be; None if there is none, or more than one."""
-    if template is not None:
-        operator = next(iter(parse_function(template[0].partition(".")[0]).operators), "")
-        fits = [place for place, item in enumerate(program) if operator in item.operators and _reads(item, template[1])]
-    elif described is not None and described.shapes:
-        wanted = [name for name in parse_function(described.description).operators if name not in MOVES]
-        fits = [place for place, item in enumerate(program) if _fits(item, described.shapes) and wanted == _without_moves(item)]
-    else:
-        shapes = _shapes_in(key)
-        fits = [place for place, item in enumerate(program) if shapes and _fits(item, shapes)]
-    return fits[0] if len(fits) == 1 else None
-
-
-def _without_moves(item: Structure) -> list[str]:
-    return [name for place, name in enumerate(item.operators) if name not in MOVES and place not in item.optional]
-
-
-def _fits(item: Structure, shapes: Sequence[Shape]) -> bool:
-    """True if a workload's tensors, inputs first and the output last, are the function's."""
-    return likeness(shapes[-1], item.shape) >= 0.9 and _reads(item, shapes[:2])
-
-
-def _reads(item: Structure, shapes: Sequence[Shape]) -> bool:
-    """True if the function reads tensors of as many elements, data and weights."""
-    sizes = [math.prod(shape) for shape in item.input_shapes if shape is not None]
-    return bool(shapes) and all(math.prod(shape) in sizes for shape in shapes)
-
-
-def _shapes_in(key: str) -> tuple[Shape, ...]:
-    """The shapes in a workload key whose arguments are nothing else."""
-    if not key.startswith("["):
-        return ()
-    _, *arguments = json.loads(key)
-    if not all(isinstance(item, list) and all(isinstance(size, int) for size in item) for item in arguments):
-        return ()
-    return tuple(tuple(item) for item in arguments)

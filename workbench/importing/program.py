@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workbench.legacy.relay import parse_relay
 from workbench.matching.fusion import FusedCall, fused_calls
@@ -29,11 +29,15 @@ class ImportedProgram:
         """True if old TVM printed it after it had fused and rewritten it."""
         return any(operator.call is not None for operator in self.graph.operators)
 
-    def origins(self, function: int, call: int) -> tuple[Origin, ...]:
-        """The operators of one call of a function."""
+    def operators(self, function: int, call: int) -> tuple[int, ...]:
+        """Places of the operators of one call of a function."""
         calls = self.functions[function].calls
-        operators = [self.graph.operators[place] for place in calls[min(call, len(calls) - 1)]]
-        return tuple(Origin(item.name, f"%{item.variable}" if item.variable else "the result", f"line {item.line}") for item in operators)
+        return calls[min(call, len(calls) - 1)]
+
+    def origin(self, operator: int) -> Origin:
+        """What an operator is in the program's own words."""
+        item = self.graph.operators[operator]
+        return Origin(item.name, f"%{item.variable}" if item.variable else "the result", f"line {item.line}")
 
 
 def read_program(text: str) -> ImportedProgram:
@@ -44,7 +48,13 @@ def read_program(text: str) -> ImportedProgram:
     """
     graph = source_graph(parse_relay(text))
     program = simplified(graph)
-    return ImportedProgram(graph, structures(program, _fused_already(graph, program) or fused_calls(program)))
+    found = structures(program, _fused_already(graph, program) or fused_calls(program))
+    return ImportedProgram(graph, tuple(replace(item, hashes=_hashes(graph, item)) for item in found))
+
+
+def _hashes(graph: SourceGraph, function: Structure) -> frozenset[str]:
+    """What old TVM calls a function of a program that it has fused; the text says it at each call."""
+    return frozenset({graph.operators[place].function_hash for call in function.calls for place in call} - {""})
 
 
 def _fused_already(graph: SourceGraph, program: Simplified) -> tuple[FusedCall, ...]:

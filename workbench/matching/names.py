@@ -86,11 +86,16 @@ def canonical(operator: str) -> str:
     return _VOCABULARY.get(flat, flat)
 
 
+def bare_name(name: str) -> str:
+    """The name of a compiled function without what the executor put before it."""
+    for prefix in _PREFIXES:
+        name = name.removeprefix(prefix)
+    return name
+
+
 def parse_function(name: str) -> FunctionName:
     """Read the name of a compiled function."""
-    bare = name
-    for prefix in _PREFIXES:
-        bare = bare.removeprefix(prefix)
+    bare = bare_name(name)
     bare = _FUSED.sub("", bare, count=1) if _FUSED.match(bare) else bare
     words = [word for word in bare.split("_") if word and word != _NOTHING]
     number = 0

@@ -18,10 +18,17 @@ from workbench.matching.structure import Structure
 _OPERATORS, _SHAPE, _CALLS, _ORDER, _COST = 10.0, 6.0, 1.5, 0.6, 0.2
 """What a difference counts: of operators, of shapes, of the number of calls, of the order, of time to work."""
 
+_AGAIN = 1.2
+"""What counts that the program's function is another compiled function's too: more than order and time, less than the number of calls."""
+
 _SAME = 0.5
 """Candidates whose costs differ by less look the same."""
 
-_NOP = "__nop"  # of a reshape that does nothing: the node's name tells more
+_SAME_HASH = 1000.0
+"""What counts for a function of the same hash: more than all differences together."""
+
+NOP = "__nop"
+"""What the graph calls a reshape that does nothing: the node's name tells more."""
 _LEAST_LIKENESS = 0.5
 """Functions whose operators are less alike are not matched."""
 
@@ -33,7 +40,7 @@ _OTHER_PROGRAM = "most rows of the table fit nothing in the program: it may be o
 _LEAST_FITTING = 0.5
 """Of the rows of a program's own table more than three quarters fit, of another network's less than a fifth."""
 
-_SURE, _ORDERED, _ORDER_ALONE, _COST_ALONE, _ALIKE = 0.99, 0.9, 0.75, 0.6, 0.5
+_CERTAIN, _SURE, _ORDERED, _ORDER_ALONE, _COST_ALONE, _ALIKE = 1.0, 0.99, 0.9, 0.75, 0.6, 0.5
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,8 @@ class NodeRow:
         shape: Of its output, in the layout of the rewritten program; None if it is not known.
         time_us: Its time.
         order: Its place in execution order; None if only the table is there, which is sorted by time.
+        structural_hash: Hash of the function; empty where nothing says it.
+        count: How many calls it stands for: several in a profiler's report.
     """
 
     node: str
@@ -53,6 +62,8 @@ class NodeRow:
     shape: Shape | None
     time_us: float
     order: int | None = None
+    structural_hash: str = ""
+    count: int = 1
 
 
 @dataclass(frozen=True)
@@ -88,7 +99,14 @@ class _Function:
 
     @property
     def time_us(self) -> float:
-        return statistics.median(row.time_us for row in self.rows)
+        return statistics.median(row.time_us / row.count for row in self.rows)
+
+    @property
+    def calls(self) -> int:
+        return sum(row.count for row in self.rows)
+
+    def has_hash_of(self, structure: Structure) -> bool:
+        return self.rows[0].structural_hash in structure.hashes
 
 
 def match_rows(rows: Sequence[NodeRow], program: Sequence[Structure]) -> dict[str, Match]:
@@ -97,7 +115,7 @@ def match_rows(rows: Sequence[NodeRow], program: Sequence[Structure]) -> dict[st
     Functions are matched as wholes, since all calls of one are one task: by operators, output shape and number of calls, and where these leave
     several, by the order in which functions of one name are numbered (that of their first calls), and by time against work.
     """
-    functions = _functions([NodeRow(row.node, row.node if row.function == _NOP else row.function, row.shape, row.time_us, row.order) for row in rows])
+    functions = _functions([replace(row, function=row.node) if row.function == NOP else row for row in rows])
     if not functions:
         return {}
     if not program:
@@ -106,16 +124,51 @@ def match_rows(rows: Sequence[NodeRow], program: Sequence[Structure]) -> dict[st
 
     alike = np.array([[_likeness(function.name, structure) for structure in program] for function in functions])
     shapes = np.array([[likeness(function.shape, structure.shape) for structure in program] for function in functions])
-    calls = np.array([[len(function.rows) != len(structure.calls) for structure in program] for function in functions], dtype=float)
-    costs = _OPERATORS * (1 - alike) + _SHAPE * (1 - shapes) + _CALLS * calls
+    calls = np.array([[function.calls != len(structure.calls) for structure in program] for function in functions], dtype=float)
+    same = np.array([[function.has_hash_of(structure) for structure in program] for function in functions], dtype=float)
+    costs = _OPERATORS * (1 - alike) + _SHAPE * (1 - shapes) + _CALLS * calls - _SAME_HASH * same
     order, work = _order_costs(functions, program, costs), _work_costs(functions, program, costs)
-    chosen = dict(zip(*(side.tolist() for side in linear_sum_assignment(costs + _ORDER * order + _COST * work)), strict=True))
+    columns, again = _columns(program)
+    found, taken = linear_sum_assignment((costs + _ORDER * order + _COST * work)[:, columns] + _AGAIN * again)
+    chosen = {place: columns[column] for place, column in zip(found.tolist(), taken.tolist(), strict=True)}
+    tables = (alike, shapes, costs, order, work)
+    judged = [_judged(place, chosen.get(place), function, program, tables=tables) for place, function in enumerate(functions)]
+    return _doubted(_called(functions, judged, program))
+
+
+def _columns(program: Sequence[Structure]) -> tuple[list[int], np.ndarray]:
+    """The program's functions, each as often as it has calls, since layouts may have made several compiled ones of it; and which are repeats."""
+    columns = [place for place, structure in enumerate(program) for _ in structure.calls]
+    again = np.array([float(number > 0) for structure in program for number in range(len(structure.calls))])
+    return columns, again
+
+
+def _called(functions: Sequence[_Function], judged: Sequence[Match], program: Sequence[Structure]) -> dict[str, Match]:
+    """The match of each row: that of its function, with the call that it is."""
+    sharing: dict[int, list[int]] = {}
+    for place, match in enumerate(judged):
+        sharing.setdefault(-1 - place if match.structure is None else match.structure, []).append(place)
     matches: dict[str, Match] = {}
-    for place, function in enumerate(functions):
-        match = _judged(place, chosen.get(place), function, program, tables=(alike, shapes, costs, order, work))
-        for number, row in enumerate(function.rows):
-            matches[row.node] = Match(match.structure, number, match.confidence, match.evidence, match.alternatives)
-    return _doubted(matches)
+    for structure, places in sharing.items():
+        rows = [(row, judged[place]) for place in places for row in functions[place].rows]
+        known = all(row.order is not None for row, _ in rows)
+        if known:
+            rows.sort(key=lambda item: item[0].order or 0)
+        whole = len(places) == 1 or sum(functions[place].calls for place in places) == len(program[structure].calls)
+        call = 0
+        for row, match in rows:
+            matches[row.node] = replace(_shared(match, len(places), known=known, whole=whole), call=call)
+            call += row.count
+    return matches
+
+
+def _shared(match: Match, functions: int, *, known: bool, whole: bool) -> Match:
+    """The match of a row whose function is one of several that the program's became: which call it is, only the order of execution tells."""
+    if functions == 1 or match.confidence == _CERTAIN:
+        return match
+    most = (_ORDERED if known else _ORDER_ALONE) if whole else _ALIKE
+    told = f"one of {functions} compiled functions that it became" + (", which have as many calls together" if whole else "")
+    return replace(match, confidence=min(match.confidence, most), evidence=(*match.evidence, told))
 
 
 def _doubted(matches: dict[str, Match]) -> dict[str, Match]:
@@ -208,6 +261,8 @@ def _groups(costs: np.ndarray) -> list[tuple[list[int], list[int]]]:
 def _judged(place: int, target: int | None, function: _Function, program: Sequence[Structure], *, tables: tuple[np.ndarray, ...]) -> Match:
     """What speaks for a match, and how surely."""
     alike, shapes, costs, order, work = tables
+    if target is not None and function.has_hash_of(program[target]):
+        return Match(target, 0, _CERTAIN, ("the same hash",))
     if target is None or alike[place, target] < _LEAST_LIKENESS or shapes[place, target] == 0.0:
         moves = set(function.name.operators) <= MOVES
         return Match(None, 0, 0.9, _COMPILERS_OWN) if moves else Match(None, 0, 0.0, ("no function of the program is like it",))
@@ -215,8 +270,8 @@ def _judged(place: int, target: int | None, function: _Function, program: Sequen
         "the same operators" if alike[place, target] == 1.0 else f"similar operators ({alike[place, target]:.0%})",
         _shape_words(function.shape, program[target].shape, float(shapes[place, target])),
     ]
-    if len(function.rows) == len(program[target].calls):
-        evidence.append(f"as many calls ({len(function.rows)})")
+    if function.calls == len(program[target].calls):
+        evidence.append(f"as many calls ({function.calls})")
     rivals = [other for other in np.flatnonzero(costs[place] <= costs[place, target] + _SAME).tolist() if other != target]
     exact = alike[place, target] == 1.0 and shapes[place, target] >= 0.9
     if not rivals:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from workbench.errors import ModelError
 from workbench.legacy.relay import syntax
+from workbench.legacy.relay.roles import find_inputs, find_uses
 from workbench.matching.shapes import Shape, infer_shape
 
 MAX_OPERATORS = 200_000
@@ -21,11 +22,15 @@ class Tensor:
         operator: Place of the operator in the graph; None for a parameter or constant.
         shape: Its shape; None where it is not known.
         output: Which of the operator's outputs it is.
+        dtype: Its dtype; empty where it is not known.
+        parameter: Name of the program's parameter that it is; empty for anything else.
     """
 
     operator: int | None
     shape: Shape | None
     output: int = 0
+    dtype: str = ""
+    parameter: str = ""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ class Operator:
         call: Number of the fused function's call that it belongs to; None in a source program.
         function_hash: Hash of that function, where the text has it.
         variable: The variable that the text binds it to, without the percent sign; empty for one that stands within another or is the result.
+        outputs: The tensors that it gives; empty where they are not known.
     """
 
     name: str
@@ -53,6 +59,7 @@ class Operator:
     call: int | None = None
     function_hash: str = ""
     variable: str = ""
+    outputs: tuple[Tensor, ...] = ()
 
     @property
     def place(self) -> str:
@@ -62,10 +69,15 @@ class Operator:
 
 @dataclass
 class SourceGraph:
-    """Operators in an order in which they can run, and what the program gives."""
+    """Operators in an order in which they can run, what the program is given and what it gives.
+
+    Attributes:
+        inputs: The parameters that are inputs; the others are weights.
+    """
 
     operators: list[Operator] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)
+    inputs: list[Tensor] = field(default_factory=list)
 
 
 _Value: TypeAlias = "Tensor | tuple[_Value, ...] | syntax.Function"
@@ -88,9 +100,17 @@ class _Reader:
 
     def read(self) -> SourceGraph:
         main = self._module.main
-        scope: dict[str, _Value] = {parameter.name: Tensor(None, _shape_of(parameter.type)) for parameter in main.params}
+        parameters = {item.name: Tensor(None, _shape_of(item.type), 0, _dtype_of(item.type), item.name) for item in main.params}
+        scope: dict[str, _Value] = dict(parameters)
+        self._graph.inputs = [parameters[name] for name in self._inputs(main)]
         self._graph.outputs = list(_flat(self._block(main.body, scope, call=None, function_hash="")))
         return self._graph
+
+    def _inputs(self, main: syntax.Function) -> list[str]:
+        try:
+            return find_inputs(main, find_uses(self._module), ())
+        except ModelError:  # of what cannot be followed all parameters are weights but the first
+            return [parameter.name for parameter in main.params[:1]]
 
     def _block(self, block: syntax.Expr, scope: dict[str, _Value], *, call: int | None, function_hash: str) -> _Value:
         if not isinstance(block, syntax.Block):
@@ -113,7 +133,7 @@ class _Reader:
                     raise _unknown(node, f"%{node.name}")
                 return scope[node.name]
             case syntax.Constant() | syntax.MetaRef():
-                return Tensor(None, () if isinstance(node, syntax.Constant) else _shape_of(node.type))
+                return Tensor(None, () if isinstance(node, syntax.Constant) else _shape_of(node.type), 0, _dtype_of(node.type))
             case syntax.Tuple():
                 return tuple(self._value(item, scope, call=call, function_hash=function_hash) for item in node.fields)
             case syntax.TupleGet():
@@ -149,12 +169,13 @@ class _Reader:
         types = node.type.fields if isinstance(node.type, syntax.TupleType) else (node.type,)
         shape = _shape_of(types[0]) or infer_shape(name, [tensor.shape for tensor in inputs], node.attributes)
         place = len(self._graph.operators)
-        self._graph.operators.append(
-            Operator(name, tuple(inputs), node.attributes, shape, node.line, node.column, call=call, function_hash=function_hash)
+        outputs = tuple(
+            Tensor(place, _shape_of(item) if number or shape is None else shape, number, _dtype_of(item)) for number, item in enumerate(types)
         )
-        if isinstance(node.type, syntax.TupleType):
-            return tuple(Tensor(place, _shape_of(item), output) for output, item in enumerate(types))
-        return Tensor(place, shape)
+        self._graph.operators.append(
+            Operator(name, tuple(inputs), node.attributes, shape, node.line, node.column, call=call, function_hash=function_hash, outputs=outputs)
+        )
+        return outputs if isinstance(node.type, syntax.TupleType) else outputs[0]
 
 
 def _item(value: _Value, node: syntax.TupleGet) -> _Value:
@@ -177,6 +198,10 @@ def _shape_of(kind: syntax.Type | None) -> Shape | None:
     if not isinstance(kind, syntax.TensorType) or None in kind.shape:
         return None
     return tuple(size for size in kind.shape if size is not None)
+
+
+def _dtype_of(kind: syntax.Type | None) -> str:
+    return kind.dtype if isinstance(kind, syntax.TensorType) else ""
 
 
 def _unknown(node: syntax.Node, what: str) -> ModelError:

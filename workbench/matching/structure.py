@@ -32,6 +32,7 @@ class Structure:
         calls: The origins of each call, as places in the source graph, in execution order.
         order: Place of each call among all calls.
         depthwise: True if it has a convolution of each channel alone.
+        hashes: Hashes that old TVM gave it; empty in a source program.
     """
 
     identifier: str
@@ -44,6 +45,7 @@ class Structure:
     calls: tuple[tuple[int, ...], ...]
     order: tuple[int, ...]
     depthwise: bool = False
+    hashes: frozenset[str] = frozenset()
 
     @property
     def first(self) -> int:

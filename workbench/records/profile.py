@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from workbench.records.decode import decode
+from workbench.records.old_search import ListedTask
 from workbench.records.origin import Origin
 
 RUNTIME_ROW = "runtime"
@@ -175,6 +176,7 @@ class Task:
         untunable: Why it cannot be tuned; empty if it can.
         tensor_bytes: Bytes of all inputs and outputs of one call; None if they are not known.
         spaces: Sizes of several search spaces by name, where the engine has several.
+        listed: What old tuners called it in the lists that were imported with the model.
     """
 
     task: str
@@ -191,15 +193,18 @@ class Task:
     untunable: str = ""
     tensor_bytes: int | None = None
     spaces: Mapping[str, int] = field(default_factory=dict)
+    listed: tuple[ListedTask, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The task as in ``tasks --json``; without the spaces where there is one alone."""
+        """The task as in ``tasks --json``; without the spaces where there is one alone, and without old tuners' names where there are none."""
         values = {name.name: getattr(self, name.name) for name in fields(self)}
         for name in ("ops", "kernels", "rows", "shapes"):
             values[name] = list(values[name])
-        spaces = values.pop("spaces")
+        spaces, listed = values.pop("spaces"), values.pop("listed")
         if spaces:
             values["spaces"] = dict(spaces)
+        if listed:
+            values["listed"] = [vars(task).copy() for task in listed]
         values["untunable"] = self.untunable or None
         return values
 

@@ -28,6 +28,9 @@ NOT_FASTER = "not faster"
 DEFAULT_TRIALS_PER_TASK = 64
 
 DEFAULT_SPACE = "default"
+SKETCHES = "auto-scheduler"
+"""The space whose size is a number of sketches: how many schedules they stand for, auto_scheduler does not tell."""
+
 SPACES_OF: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "relax": MappingProxyType(
@@ -39,7 +42,7 @@ SPACES_OF: Mapping[str, Mapping[str, str]] = MappingProxyType(
         ),
         "relay": MappingProxyType(
             {
-                "auto-scheduler": "with --engine relay, auto_scheduler's sketches",
+                SKETCHES: "with --engine relay, auto_scheduler's sketches",
                 "autotvm-xgb": "with --engine relay, AutoTVM's templates, chosen by its tuner with a cost model",
                 "autotvm-ga": "the same, by its genetic tuner",
                 "autotvm-random": "the same, at random",
@@ -89,7 +92,8 @@ class TuneRequest:
         builders: Processes that build; None takes one for each physical core.
         batch: Candidates of one round of a task.
         finalists: Best trials of a task that are measured again beside the baseline before a winner is named.
-        transfer: Session directories, databases and auto_scheduler logs of the same target, whose schedules are tried first; empty for none.
+        transfer: Session directories, databases, and logs of auto_scheduler and AutoTVM for the same target, whose schedules are tried first; empty
+            for none.
     """
 
     tasks: tuple[SelectedTask, ...]

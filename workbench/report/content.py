@@ -13,13 +13,15 @@ from workbench.escaping import plain
 from workbench.records.comparison import Comparison
 from workbench.records.decode import DecodeError
 from workbench.records.machine import Machine
+from workbench.records.match import RowMatch
+from workbench.records.old_search import OldSearch
 from workbench.records.peaks import Peaks
 from workbench.records.profile import Profile
 from workbench.records.request import ProfileRequest
 from workbench.records.selection import Selection
 from workbench.records.trial import Trial
 from workbench.records.tuning import TaskProgress, TuneRequest
-from workbench.session import SessionDirectory, stored_comparison, stored_peaks
+from workbench.session import SessionDirectory, stored_comparison, stored_matches, stored_old_search, stored_peaks
 from workbench.store import Store
 
 _AT_ONCE = 20_000
@@ -56,6 +58,8 @@ class ReportContent:
         winners: The trials that won, by task.
         comparison: What applying them gave; None before.
         texts: Texts of the winners.
+        matches: How surely rows of an imported session are tied to the program, by row number; empty in any other.
+        old_search: What is left of an old search of the whole model.
         made_at: When the report was made.
         version: Version of the workbench.
         why_no_comparison: Why one that is there is not shown; empty if there is none.
@@ -73,6 +77,8 @@ class ReportContent:
     winners: Mapping[str, Trial]
     comparison: Comparison | None
     texts: tuple[WinnerText, ...]
+    matches: Mapping[int, RowMatch]
+    old_search: OldSearch
     made_at: dt.datetime
     version: str
     why_no_comparison: str = ""
@@ -108,6 +114,8 @@ def read_content(directory: SessionDirectory, *, version: str, texts: Sequence[W
             winners=_winners(store, tasks),
             comparison=applied.comparison,
             texts=tuple(texts),
+            matches=stored_matches(store),
+            old_search=stored_old_search(store),
             made_at=dt.datetime.now(dt.UTC),
             version=version,
             why_no_comparison=applied.why_none,

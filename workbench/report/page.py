@@ -10,7 +10,7 @@ from workbench.report.markup import Markup, joined, tag
 from workbench.report.section_environment import environment, reproduce
 from workbench.report.section_profile import profile_table, selection_section
 from workbench.report.section_result import headline, result
-from workbench.report.section_search import failures, search_section
+from workbench.report.section_search import failures, old_search_section, search_section
 from workbench.report.section_winners import winners
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -44,6 +44,7 @@ def _sections(content: ReportContent) -> list[tuple[str, str, Markup] | None]:
         ("result", "Before and after", result(content)),
         ("selection", "What was tuned, and why", selection_section(content)),
         _if("search", "The search", search_section(content)),
+        _if("old-search", "The search of old TVM", old_search_section(content)),
         _if("failures", "Trials that failed", failures(content)),
         _if("winners", "The schedules that won", winners(content)),
         ("profile", "The profile", profile_table(content)),

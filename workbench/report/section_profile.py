@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from workbench.records.match import RowMatch
 from workbench.records.profile import Row
 from workbench.report.content import ReportContent
 from workbench.report.figures_text import NONE, microseconds, milliseconds, percent, plural
@@ -51,20 +54,21 @@ def profile_table(content: ReportContent) -> Markup:
         f"End to end {milliseconds(profile.total_us)}{spread}, sum of the rows {milliseconds(profile.rows_us)}; "
         f"medians of {plural(profile.repeats, 'round')} on {plural(profile.threads, 'thread')}."
     )
-    columns = ("Row", "Kernel", "Operators", "Time (us)", "Spread (us)", "Share", "GFLOP/s", "Output", "From")
+    columns = ["Row", "Kernel", "Operators", "Time (us)", "Spread (us)", "Share", "GFLOP/s", "Output", "From"]
+    columns += ["Match"] if content.matches else []
     numeric = {"Row", "Time (us)", "Spread (us)", "Share", "GFLOP/s"}
     head = tag("tr", *(tag("th", name, scope="col", class_="number" if name in numeric else None) for name in columns))
     more = f"{plural(len(hidden), 'row')} more take {milliseconds(sum(row.time_us or 0.0 for row in hidden))} together." if hidden else None
     return joined(
         [
             tag("p", f"Not measured: {profile.unmeasured}." if profile.unmeasured else intro),
-            tag("div", tag("table", tag("thead", head), tag("tbody", *(_row(row) for row in shown))), class_="wide"),
+            tag("div", tag("table", tag("thead", head), tag("tbody", *(_row(row, content.matches) for row in shown))), class_="wide"),
             tag("p", more) if more else None,
         ]
     )
 
 
-def _row(row: Row) -> Markup:
+def _row(row: Row, matches: Mapping[int, RowMatch]) -> Markup:
     flags = [f"{name} {number:,}" for name, number in (("NaN", row.nan_count), ("Inf", row.inf_count)) if number]
     origins = [str(origin) for origin in row.origins[:_MOST_ORIGINS]] + (["..."] if len(row.origins) > _MOST_ORIGINS else [])
     return tag(
@@ -78,7 +82,13 @@ def _row(row: Row) -> Markup:
         tag("td", NONE if row.gflops is None else f"{row.gflops:,.1f}", class_="number"),
         tag("td", row.shape),
         tag("td", "; ".join(origins)),
+        tag("td", _match(matches.get(row.row))) if matches else None,
     )
+
+
+def _match(match: RowMatch | None) -> str:
+    """How surely a row is tied to the program, and why."""
+    return NONE if match is None else f"{100 * match.confidence:.0f} %: {match.words}"
 
 
 def _origins(content: ReportContent, rows: tuple[int, ...]) -> str:

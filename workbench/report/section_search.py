@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 
-from workbench.charts.forecast import forecast
+import numpy as np
+
+from workbench.charts.forecast import Forecast, forecast
 from workbench.charts.latency import latency
 from workbench.charts.palette import FAILURE_MARKS
 from workbench.records.tuning import TaskProgress
 from workbench.report.content import ReportContent
 from workbench.report.drawing import failure_key, forecast_drawing, latency_drawing
-from workbench.report.figures_text import microseconds, plural, times
+from workbench.report.figures_text import microseconds, milliseconds, plural, times
 from workbench.report.markup import Markup, block, joined, tag
 
 _MOST_CURVES = 30
+_MOST_LISTED = 20
 
 
 def search_section(content: ReportContent) -> Markup | None:
@@ -33,6 +36,25 @@ def search_section(content: ReportContent) -> Markup | None:
         _table(searched),
     ]
     return joined(parts)
+
+
+def old_search_section(content: ReportContent) -> Markup | None:
+    """How the latency of the whole model fell in a search of old TVM, and what that listed beside the rows; None if nothing is known."""
+    curve, unmatched = content.old_search.curve, content.old_search.unmatched
+    known = [point for point in curve if point.latency_us is not None]
+    parts: list[Markup | None] = []
+    if known:
+        times_us = [point.latency_us or 0.0 for point in known]
+        course = Forecast(np.array([point.elapsed_s for point in known]), np.array(times_us), None, curve[-1].elapsed_s)
+        fell = f"from {milliseconds(times_us[0])} to {milliseconds(min(times_us))}"
+        words = f"{plural(curve[-1].trials, 'trial')} in {curve[-1].elapsed_s:,.0f} s: {fell}."
+        caption = "Latency of the whole model as the old tuner estimated it, from its best trials of each task."
+        parts += [tag("p", words), tag("figure", forecast_drawing(course), tag("figcaption", caption))]
+    if unmatched:
+        shown = [tag("li", f"{task.tuner}: {task}") for task in unmatched[:_MOST_LISTED]]
+        shown += [tag("li", f"and {len(unmatched) - _MOST_LISTED:,} more")] if len(unmatched) > _MOST_LISTED else []
+        parts += [tag("p", f"{plural(len(unmatched), 'task')} that it listed can be no row here, or several:"), tag("ul", *shown)]
+    return joined(parts) if parts else None
 
 
 def failures(content: ReportContent) -> Markup | None:

@@ -2,6 +2,7 @@
 
 from workbench.session.device_limits import PEAKS, stored_peaks
 from workbench.session.directory import RECORDS, SESSION_FILES, TUNED, SessionDirectory
+from workbench.session.imported import stored_matches, stored_old_search
 from workbench.session.places import DATABASE, default_path, is_session, latest_session
 from workbench.session.stored_comparison import COMPARISON, NO_COMPARISON, StoredComparison, stored_comparison
 
@@ -19,5 +20,7 @@ __all__ = [
     "is_session",
     "latest_session",
     "stored_comparison",
+    "stored_matches",
+    "stored_old_search",
     "stored_peaks",
 ]

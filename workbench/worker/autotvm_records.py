@@ -1,4 +1,4 @@
-"""AutoTVM's log among a session's records as records of another search, which an engine for older TVM may start from."""
+"""A log of AutoTVM as records of another search, which an engine for older TVM may start from."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from workbench.regular_files import read_text
 from workbench.tuning_database import BadLine, Database, TuningRecord, Workload
 
 
-def has_autotvm_log(folder: Path) -> bool:
-    """True if there is such a log in a folder."""
-    return (folder / AUTOTVM_LOG).exists()
+def autotvm_log(place: Path) -> Path | None:
+    """The log in a place: a file, or the one that a folder has; None if it has none."""
+    path = place / AUTOTVM_LOG if place.is_dir() else place
+    return path if path.exists() else None
 
 
-def read_autotvm_log(folder: Path) -> Database:
-    """The measured schedules in a folder's log: a record's trace is its line without the result, its workload what the line names.
+def read_autotvm_log(path: Path) -> Database:
+    """The measured schedules in a log: a record's trace is its line without the result, its workload what the line names.
 
     Raises:
         EnvironmentFault: The log cannot be read.
     """
     try:
-        content = read_text(folder / AUTOTVM_LOG)
+        content = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
-        raise EnvironmentFault(f"The log in {plain(str(folder), 120)} cannot be read: {plain(str(error), 200)}.", "Give another folder.") from error
+        raise EnvironmentFault(f"The log {plain(str(path), 120)} cannot be read: {plain(str(error), 200)}.", "Give another one.") from error
     lines = content.split("\n")
     parsed = parse_autotvm_log(content)
     bad = [BadLine(AUTOTVM_LOG, line.line, plain(line.reason, 200), plain(lines[line.line - 1], 60)) for line in parsed.bad]

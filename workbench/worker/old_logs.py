@@ -61,6 +61,7 @@ class OldLog:
             "bad_lines": self.bad_lines,
             "for_target": sum(len(workload.records) for workload in self.fitting),
             "schedules": sum(task["translated"] for workload in workloads for task in workload["tasks"]),
+            "why": "",
             "workloads": workloads,
         }
 
@@ -88,10 +89,10 @@ class OldLog:
 
 
 def old_log(place: str, kind: str) -> OldLog | None:
-    """The log in a place: a file, or among the records of a session; None if a folder has none.
+    """The log in a place: a file, or among the records of a session; None if a folder has none, or the file is a log of AutoTVM.
 
     Raises:
-        InputError: A file is no log of the auto-scheduler, or cannot be read.
+        InputError: A file is no log of either, or cannot be read.
     """
     path = Path(place)
     if path.is_dir():
@@ -100,10 +101,12 @@ def old_log(place: str, kind: str) -> OldLog | None:
         if not path.is_file():
             return None
     (artifact,) = artifacts.read_artifacts([path])
+    if artifact.kind == artifacts.AUTOTVM_LOG:
+        return None
     if artifact.kind != artifacts.AUTO_SCHEDULER_LOG:
         raise InputError(
             f"{plain(place, 120)} is a file of another kind ({artifact.kind}).",
-            "A search takes sessions, MetaSchedule databases, and logs of the auto_scheduler.",
+            "A search takes sessions, MetaSchedule databases, and logs of auto_scheduler and AutoTVM.",
         )
     parsed = parse_auto_scheduler_log(artifact.text)
     return OldLog(place, logged_workloads(parsed.entries), len(parsed.bad), kind)

@@ -13,8 +13,11 @@ from workbench.records.target import TargetSpec
 from workbench.records.trial import Trial
 from workbench.session import RECORDS
 from workbench.tuning_database import RECORD_FILE, Database, TuningRecord, for_target, merge, read_database
-from workbench.worker.autotvm_records import has_autotvm_log, read_autotvm_log
+from workbench.worker.autotvm_records import autotvm_log, read_autotvm_log
 from workbench.worker.old_logs import Translated, old_log
+
+_WITH_TEMPLATES = "relay"
+_NO_TEMPLATES = "it is a log of AutoTVM, whose templates today's TVM does not have; an engine for older TVM takes it (--engine relay)"
 
 
 @dataclass(frozen=True)
@@ -26,20 +29,23 @@ class _Source:
         records: How many records it has.
         bad_lines: How many lines of it cannot be used.
         fitting: The records for the target.
+        why: Why none is used; empty if some can be.
     """
 
     path: str
     records: int
     bad_lines: int
     fitting: Database
+    why: str = ""
 
 
 class Transfer:
     """The records of some places for one target.
 
     Args:
-        paths: Sessions, folders of databases or of an AutoTVM log, or logs of the auto_scheduler.
+        paths: Sessions, folders of databases or of an AutoTVM log, or logs of auto_scheduler or AutoTVM.
         target: What the records have to be for.
+        engine: Name of the engine that searches.
 
     Attributes:
         records: Those of databases together; of equal schedules the fastest.
@@ -50,10 +56,10 @@ class Transfer:
         EnvironmentFault: The file system refused.
     """
 
-    def __init__(self, paths: Sequence[str], target: TargetSpec) -> None:
+    def __init__(self, paths: Sequence[str], target: TargetSpec, *, engine: str) -> None:
         logs = [(path, old_log(path, target.kind)) for path in paths]
         self._logs = [log for _, log in logs if log is not None]
-        self._sources = [_source(path, target) for path, log in logs if log is None or _has_records(path)]
+        self._sources = [_source(path, target, engine) for path, log in logs if log is None or _has_records(path)]
         self.records = merge(source.fitting for source in self._sources).records
         self.logged: tuple[LoggedWorkload, ...] = tuple(workload for log in self._logs for workload in log.fitting)
 
@@ -77,6 +83,7 @@ class Transfer:
                 "bad_lines": source.bad_lines,
                 "for_target": len(source.fitting.records),
                 "schedules": schedules[place],
+                "why": source.why,
                 "workloads": [],
             }
             for place, source in enumerate(self._sources)
@@ -90,11 +97,18 @@ def _folder(text: str) -> Path:
 
 
 def _has_records(text: str) -> bool:
+    """True for a folder with records beside an auto_scheduler log."""
     folder = _folder(text)
-    return (folder / RECORD_FILE).is_file() or has_autotvm_log(folder)
+    return folder.is_dir() and ((folder / RECORD_FILE).is_file() or autotvm_log(folder) is not None)
 
 
-def _source(text: str, target: TargetSpec) -> _Source:
+def _source(text: str, target: TargetSpec, engine: str) -> _Source:
     folder = _folder(text)
-    found = read_autotvm_log(folder) if has_autotvm_log(folder) else read_database(folder)
+    log = autotvm_log(folder)
+    if log is None or (engine != _WITH_TEMPLATES and (folder / RECORD_FILE).is_file()):
+        found = read_database(folder)
+        return _Source(text, len(found.records), len(found.bad_lines), for_target(found, target.options))
+    found = read_autotvm_log(log)
+    if engine != _WITH_TEMPLATES:
+        return _Source(text, len(found.records), len(found.bad_lines), Database((), ()), _NO_TEMPLATES)
     return _Source(text, len(found.records), len(found.bad_lines), for_target(found, target.options))

@@ -63,7 +63,7 @@ def tune(engine: Engine, context: JobContext, request: TuneRequest, *, trust: bo
     for item in request.tasks:
         check_schedule(request, earlier.get(item.task))
     spaces = {task.task: chosen_space(request, earlier.get(task.task)) for task in profile.tasks}
-    transfer = Transfer(request.transfer, target)
+    transfer = Transfer(request.transfer, target, engine=profile.engine)
     if target.kind == "llvm" and request.measure.device:
         raise TargetError(f"A processor has no device {request.measure.device}.", "Leave --device out.")
     conditions = conditions_of(engine, target, request.measure, threads=profiled.threads)

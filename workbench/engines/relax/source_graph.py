@@ -14,13 +14,12 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from workbench.escaping import plain
+from workbench.escaping import plain, short_text
 from workbench.records.graph import INPUT, OPERATOR, OUTPUT, SourceNode
 from workbench.records.origin import Origin
 from workbench.records.profile import TensorShape
 
 _TEXT = 80
-_ITEMS = 8
 
 
 @dataclass(frozen=True)
@@ -151,16 +150,3 @@ def tensors_of_type(kind: Any) -> tuple[TensorShape, ...]:
 def with_attributes(described: Described, attributes: Mapping[str, Any]) -> Described:
     """The description with attributes as short texts; those that are None say nothing and are left out."""
     return replace(described, attributes={plain(name, _TEXT): short_text(value) for name, value in attributes.items() if value is not None})
-
-
-def short_text(value: Any) -> str:
-    """An attribute's value on one short line."""
-    if isinstance(value, str):
-        return plain(value, _TEXT)
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, Sequence) and not isinstance(value, bytes):
-        items = [short_text(item) for item in value[:_ITEMS]]
-        more = len(value) - len(items)
-        return plain(f"[{', '.join(items)}{f', … {more} more' if more else ''}]", _TEXT)
-    return plain(str(value), _TEXT)

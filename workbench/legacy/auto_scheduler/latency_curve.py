@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from workbench.legacy.lines import BadLine, LineError, Parsed
+from workbench.records.old_search import LatencyPoint
 
 _FIELDS = ("ElapsedTime(s)", "EstimatedLatency(ms)", "Trials")
 _NOTHING = "N/A"
-
-
-@dataclass(frozen=True)
-class LatencyPoint:
-    """One line: seconds since the start, estimated latency (None before every task has a valid trial), trials so far."""
-
-    elapsed_s: float
-    latency_us: float | None
-    trials: int
 
 
 def parse_total_latency(content: str) -> Parsed[LatencyPoint]:

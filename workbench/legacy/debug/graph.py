@@ -12,6 +12,7 @@ from workbench.legacy.lines import LineError, integer, integers, items, json_val
 MAX_NODES = 10**6
 _PARAMETER = "null"
 _DUMPED_PARAMETER = "param"
+_DUMPED_DTYPE = "type: "
 _REMEDY = "Give the graph.json of the compiled library, or the _tvmdbg_graph_dump.json of the debug runtime, as old TVM wrote it."
 
 
@@ -26,6 +27,7 @@ class GraphNode:
         shapes: Shapes of its outputs; empty where the graph does not say.
         structural_hash: Hash of its fused function, from TVM 0.8 on; empty without one.
         outputs: Number of outputs.
+        dtypes: Dtypes of its outputs; empty where the graph does not say.
     """
 
     name: str
@@ -34,13 +36,15 @@ class GraphNode:
     shapes: tuple[tuple[int, ...], ...]
     structural_hash: str
     outputs: int
+    dtypes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class ExecutedGraph:
-    """All nodes in execution order."""
+    """All nodes in execution order, and the places of those that give the results; empty where the graph does not say."""
 
     nodes: tuple[GraphNode, ...]
+    results: tuple[int, ...] = ()
 
     @property
     def calls(self) -> tuple[GraphNode, ...]:
@@ -57,7 +61,9 @@ def parse_graph(content: str) -> ExecutedGraph:
     try:
         value = json_value(content)
         nodes = items(member(value, "nodes", "the graph"), "its nodes", most=MAX_NODES)
-        return ExecutedGraph(_named(nodes) if _is_dump(nodes) else _numbered(value, nodes))
+        found = _named(nodes) if _is_dump(nodes) else _numbered(value, nodes)
+        heads = items(value["heads"], "the results") if "heads" in value else []
+        return ExecutedGraph(found, tuple(_earlier(items(head, "a result", least=1)[0], len(found)) for head in heads))
     except LineError as error:
         raise ModelError(f"This is no graph of old TVM: {error}.", _REMEDY) from error
 
@@ -72,7 +78,7 @@ def _is_dump(nodes: list[Any]) -> bool:
 
 def _numbered(value: Any, nodes: list[Any]) -> tuple[GraphNode, ...]:
     """Nodes of ``graph.json``: inputs are ``[node, output, version]``, shapes stand together under ``attrs``."""
-    shapes = _all_shapes(value)
+    shapes, dtypes = _all_shapes(value), _all_dtypes(value)
     starts = integers(value["node_row_ptr"], "node_row_ptr") if "node_row_ptr" in value else tuple(range(len(nodes) + 1))
     if len(starts) != len(nodes) + 1:
         raise LineError("node_row_ptr does not fit the nodes")
@@ -83,15 +89,25 @@ def _numbered(value: Any, nodes: list[Any]) -> tuple[GraphNode, ...]:
         inputs = tuple(_earlier(items(item, "an input", least=1)[0], place) for item in items(node.get("inputs", []), "inputs"))
         name = text(member(node, "name", "a node"), "a name")
         function = text(attributes.get("func_name", name), "func_name") if is_call else ""
-        own = shapes[starts[place] : starts[place + 1]]
-        result.append(GraphNode(name, function, inputs, own, _hash(attributes), len(own) or _outputs(attributes)))
+        entries = slice(starts[place], starts[place + 1])
+        own = shapes[entries]
+        result.append(GraphNode(name, function, inputs, own, _hash(attributes), len(own) or _outputs(attributes), dtypes[entries]))
     return tuple(result)
 
 
 def _all_shapes(value: Any) -> tuple[tuple[int, ...], ...]:
     """Shapes of all entries: ``attrs.shape`` is ``["list_shape", [...]]``; empty if the graph has none."""
-    typed = value.get("attrs", {}).get("shape") if isinstance(value.get("attrs", {}), dict) else None
-    return () if typed is None else tuple(integers(shape, "a shape") for shape in items(items(typed, "the shapes", least=2)[1], "the shapes"))
+    return tuple(integers(shape, "a shape") for shape in _entries(value, "shape"))
+
+
+def _all_dtypes(value: Any) -> tuple[str, ...]:
+    """Dtypes of all entries: ``attrs.dltype`` is ``["list_str", [...]]``; empty if the graph has none."""
+    return tuple(text(dtype, "a dtype") for dtype in _entries(value, "dltype"))
+
+
+def _entries(value: Any, name: str) -> list[Any]:
+    typed = value.get("attrs", {}).get(name) if isinstance(value.get("attrs", {}), dict) else None
+    return [] if typed is None else items(items(typed, f"attrs.{name}", least=2)[1], f"attrs.{name}")
 
 
 def _named(nodes: list[Any]) -> tuple[GraphNode, ...]:
@@ -108,7 +124,9 @@ def _named(nodes: list[Any]) -> tuple[GraphNode, ...]:
         attributes = node.get("attrs", {}) if isinstance(node.get("attrs", {}), dict) else {}
         shape = (integers(node["shape"], "a shape"),) if "shape" in node else ()
         function = "" if operator == _DUMPED_PARAMETER else operator
-        result.append(GraphNode(name, function, tuple(places[item] for item in names), shape, _hash(attributes), _outputs(attributes)))
+        dtype = (attributes["T"].removeprefix(_DUMPED_DTYPE),) if isinstance(attributes.get("T"), str) else ()
+        reads = tuple(places[item] for item in names)
+        result.append(GraphNode(name, function, reads, shape, _hash(attributes), _outputs(attributes), dtype))
         places[name] = place
     return tuple(result)
 

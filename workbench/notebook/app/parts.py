@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import ipywidgets
@@ -21,8 +22,9 @@ from workbench.notebook.monitor.steering import ADD, BUDGET, DROP, PAUSE, RESUME
 from workbench.notebook.part import Part
 from workbench.notebook.table.table import ProfileTable
 from workbench.records.graph import GRAPH_DOCUMENT, ModelGraph
+from workbench.records.match import RowMatch
 from workbench.records.profile import Profile
-from workbench.session import stored_comparison
+from workbench.session import stored_comparison, stored_matches
 
 _BESIDE = {"flex": "1 1 520px", "min_width": "0", "width": "auto", "margin": "0"}
 
@@ -121,11 +123,24 @@ class Parts:
         """Make the parts of another profile; what was shown of the one before is removed."""
         self._clear()
         self._profile_id, self._profile = state.profile_id, profile
-        self.table = ProfileTable(profile, state.progress, theme=self._theme, layout=ipywidgets.Layout(**_BESIDE))
+        layout = ipywidgets.Layout(**_BESIDE)
+        self.table = ProfileTable(profile, state.progress, matches=self._matches(), theme=self._theme, layout=layout)
         self.table.observe(self._on_ticked, names="ticked")
         self.table.observe(self._on_focus, names="focus")
         self.graph = self._make_graph(state, profile)
         self._middle.show(self.table, self.graph)
+
+    def _matches(self) -> Mapping[int, RowMatch]:
+        """How surely the rows of an imported session are tied to the program."""
+        session = self._model.session
+        if session is None:
+            return {}
+        try:
+            with session.directory.store() as store:
+                return stored_matches(store)
+        except WorkbenchError as error:
+            self._model.report(error)
+            return {}
 
     def _make_monitor(self) -> None:
         session = self._model.session

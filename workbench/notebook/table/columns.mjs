@@ -11,6 +11,7 @@
  * @property {boolean} [hidden]                 not shown until chosen
  * @property {number} width                     pixels
  * @property {boolean} [grows]                  takes what is left of the width
+ * @property {boolean} [optional]               left out where no row has a value
  * @property {boolean} [live]                   changes while a search runs
  */
 
@@ -55,7 +56,9 @@ export const COLUMNS = [
   { id: "origins", title: "Origins", about: "Operators of your model that the row computes", kind: "text", value: field("origins"), width: 220, grows: true },
   { id: "flop", title: "FLOP", about: "Arithmetic operations of the call", kind: "number", value: field("flop"), format: operations, width: 84, hidden: true },
   { id: "gflops", title: "GFLOP/s", about: "Arithmetic operations a second, in billions", kind: "number", value: field("gflops"), format: fixed(1), width: 90 },
-  { id: "limit_percent", title: "% of limit", about: "How close the call comes to what the machine could do with it", kind: "number", value: field("limit_percent"), format: fixed(1), width: 94 },
+  { id: "limit_percent", title: "% of limit", about: "How close the call comes to what the machine could do with it", kind: "number", value: field("limit_percent"), format: fixed(1), width: 94, optional: true },
+  { id: "match", title: "Match(%)", about: "How surely the row is tied to your model; Remarks say where it could be something else", kind: "number", value: field("match"), format: fixed(0), width: 92, optional: true },
+  { id: "evidence", title: "Evidence", about: "What ties the row to your model, and what else it could be", kind: "text", value: field("evidence"), width: 220, optional: true },
   { id: "kernel", title: "Kernel", about: "Name of the kernel in the lowered module", kind: "text", value: field("kernel"), width: 170, hidden: true },
   { id: "task", title: "Task", about: "What is tuned: rows with the same task share one kernel", kind: "text", value: (row, tasks) => tasks[row.task]?.name ?? null, width: 150 },
   { id: "weight", title: "Calls", about: "Rows that call the same kernel", kind: "number", value: (row, tasks) => tasks[row.task]?.rows.length ?? null, width: 70, hidden: true },
@@ -65,12 +68,13 @@ export const COLUMNS = [
   { id: "baseline_us", title: "Baseline(us)", about: "Time of the untuned kernel, measured as the candidates are", kind: "number", value: stateField("baseline_us"), format: microseconds, width: 108, hidden: true, live: true },
   { id: "trials", title: "Trials", about: "Trials of the task", kind: "number", value: stateField("trials"), format: count, width: 74, hidden: true, live: true },
   { id: "errors", title: "Errors", about: "Failed trials of the task", kind: "number", value: stateField("errors"), format: count, width: 76, hidden: true, live: true },
-  { id: "remarks", title: "Remarks", about: "NaN or infinite values in the output; why a row cannot be tuned", kind: "text", value: remarks, width: 150 },
+  { id: "remarks", title: "Remarks", about: "NaN or infinite values in the output; an ambiguous match; why a row cannot be tuned", kind: "text", value: remarks, width: 150 },
 ];
 
 /** What is wrong or special about a row, in words. */
 export function remarks(row) {
   const words = flags(row);
+  if (row.ambiguous) words.push("ambiguous match");
   if (row.untunable) words.push(`cannot be tuned: ${row.untunable}`);
   return words.join("; ");
 }

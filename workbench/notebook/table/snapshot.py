@@ -8,6 +8,7 @@ from typing import Any
 
 from workbench.escaping import plain
 from workbench.links import difference_note
+from workbench.records.match import RowMatch
 from workbench.records.profile import Profile, Row
 from workbench.records.tuning import FASTER, TaskProgress
 
@@ -19,14 +20,15 @@ _ELIMINATED_SHOWN = 12
 TaskState = dict[str, Any]
 
 
-def snapshot(profile: Profile, limit_percent: Mapping[int, float]) -> dict[str, Any]:
+def snapshot(profile: Profile, limit_percent: Mapping[int, float], matches: Mapping[int, RowMatch] | None = None) -> dict[str, Any]:
     """Everything about a profile that does not change while a search runs, one list a column.
 
     Args:
         profile: What to show.
         limit_percent: How close a row comes to what the machine could do, in percent, by row number; rows may be missing.
+        matches: How surely rows of an imported session are tied to the program; empty for any other.
     """
-    rows = profile.rows
+    rows, matches = profile.rows, matches or {}
     places = {task.task: place for place, task in enumerate(profile.tasks)}
     columns: dict[str, list[Any]] = {
         "row": [row.row for row in rows],
@@ -48,6 +50,9 @@ def snapshot(profile: Profile, limit_percent: Mapping[int, float]) -> dict[str, 
         "nan_count": [row.nan_count for row in rows],
         "inf_count": [row.inf_count for row in rows],
         "untunable": [plain(_untunable(row), _LONGEST_NOTE) for row in rows],
+        "match": [100 * matches[row.row].confidence if row.row in matches else None for row in rows],
+        "ambiguous": [row.row in matches and matches[row.row].is_ambiguous for row in rows],
+        "evidence": [plain(matches[row.row].words, _LONGEST_LIST) if row.row in matches else None for row in rows],
     }
     return {
         "columns": columns,

@@ -41,7 +41,7 @@ function makeTable(part, { rows, tasks, header }, before) {
   const byNumber = new Map(rows.map((row) => [row.row, row]));
   const largest = Math.max(0, ...rows.map((row) => row.time_percent ?? 0));
   const hidden = new Map(before?.columns.map(({ colId, hide }) => [colId, hide]));
-  const columns = COLUMNS.filter(({ id }) => id !== "limit_percent" || rows.some((row) => row.limit_percent !== null)).map((column) => ({
+  const columns = COLUMNS.filter(({ id, optional }) => !optional || rows.some((row) => (row[id] ?? null) !== null)).map((column) => ({
     ...column,
     hidden: hidden.get(column.id) ?? column.hidden,
   }));

@@ -14,6 +14,7 @@ from workbench.errors import SelectionError
 from workbench.escaping import plain
 from workbench.notebook.part import Part, bundled
 from workbench.notebook.table.snapshot import TaskState, snapshot, task_state
+from workbench.records.match import RowMatch
 from workbench.records.profile import Profile
 from workbench.records.selection import Selection
 from workbench.records.tuning import TaskProgress
@@ -30,6 +31,7 @@ class ProfileTable(Part):
         profile: What to show: a session's profile, or the record of one.
         progress: How far the search of each task is.
         limit_percent: How close rows come to what the machine could do, in percent, by row number.
+        matches: How surely rows of an imported session are tied to the program, by row number; a session's profile knows its own.
 
     Attributes:
         ticked: Numbers of the ticked rows, sorted; always all rows of each ticked task.
@@ -51,10 +53,12 @@ class ProfileTable(Part):
         progress: Iterable[TaskProgress] = (),
         *,
         limit_percent: Mapping[int, float] | None = None,
+        matches: Mapping[int, RowMatch] | None = None,
         **traits: Any,
     ) -> None:
         self._lock = RLock()
         self._limit_percent = dict(limit_percent or {})
+        self._matches = _matches(profile, matches)
         self._states: dict[str, TaskState] = {}
         self._take(_record(profile), progress)
         super().__init__(**traits)
@@ -75,10 +79,12 @@ class ProfileTable(Part):
         progress: Iterable[TaskProgress] = (),
         *,
         limit_percent: Mapping[int, float] | None = None,
+        matches: Mapping[int, RowMatch] | None = None,
     ) -> None:
         """Show another profile, e.g. after the model was profiled again; what is ticked stays ticked where the new one has it."""
         with self._lock:
             self._limit_percent = dict(limit_percent or {})
+            self._matches = _matches(profile, matches)
             self._take(_record(profile), progress)
             self.ticked = self._whole_tasks(self.ticked)
             if self.focus is not None and self.focus not in self._numbers:
@@ -145,11 +151,17 @@ class ProfileTable(Part):
         return sorted({row for task in tasks.values() for row in task.rows})
 
     def _post_snapshot(self) -> None:
-        self.post("snapshot", **snapshot(self._profile, self._limit_percent), states=list(self._states.values()))
+        self.post("snapshot", **snapshot(self._profile, self._limit_percent, self._matches), states=list(self._states.values()))
 
 
 def _record(profile: Profile | SessionProfile) -> Profile:
     return profile.record if isinstance(profile, SessionProfile) else profile
+
+
+def _matches(profile: Profile | SessionProfile, given: Mapping[int, RowMatch] | None) -> Mapping[int, RowMatch]:
+    if given is not None:
+        return given
+    return profile.matches if isinstance(profile, SessionProfile) else {}
 
 
 def _count(number: int, noun: str) -> str:

@@ -10,6 +10,7 @@ from tvm import relax
 from tvm.relax import op as R
 
 from workbench.engines.relax.relay.operation import Converter, Operation, Value, array_of, dtype_of, shape_of
+from workbench.legacy.relay.roles import IDENTITIES
 
 
 def _unary(function: Callable[[relax.Expr], relax.Expr]) -> Converter:
@@ -108,11 +109,6 @@ _BINARY = {
     "minimum": R.minimum, "mod": R.mod, "multiply": R.multiply, "not_equal": R.not_equal, "right_shift": R.right_shift,
     "subtract": R.subtract,
 }  # fmt: skip
-
-IDENTITIES = (
-    "annotation.stop_fusion", "compiler_begin", "compiler_end", "annotation.compiler_begin", "annotation.compiler_end", "copy",
-    "device_copy", "on_device", "stop_fusion",
-)  # fmt: skip
 
 # These do the same to every element wherever it stands, so they may work on the plain form of a blocked tensor.
 POINTWISE: Mapping[str, Converter] = {

@@ -11,14 +11,14 @@ from tvm.ir import GenericConst
 
 from workbench.engines.relax.origins import OriginTable
 from workbench.engines.relax.relay import registry
-from workbench.engines.relax.relay.interpreter import Closure, Interpreter, Item, fail_at
 from workbench.engines.relax.relay.memory import check_size
 from workbench.engines.relax.relay.operation import Blocked, Operation, Value, dtype_of, shape_of
-from workbench.engines.relax.relay.roles import Uses
 from workbench.engines.relax.relay.weights import constant_of, random_constant
 from workbench.errors import ModelError
 from workbench.escaping import plain
 from workbench.legacy.relay import syntax
+from workbench.legacy.relay.interpreter import Closure, Interpreter, Item, fail_at
+from workbench.legacy.relay.roles import Uses
 
 _OPERATOR_DUMP = re.compile(r"(?:In )?ir\.Op\(.*?support_level=\d+\)\s*,?\s*", re.DOTALL)
 _NUMBER = re.compile(r"T\.int64\((-?\d+)\)")

@@ -11,15 +11,15 @@ from workbench.engines.relax.memory import tensor_bytes
 from workbench.engines.relax.program import Program
 from workbench.engines.relax.relay.attributes import refuse_unknown_attributes
 from workbench.engines.relax.relay.emitter import Emitter
-from workbench.engines.relax.relay.interpreter import Item, fail_at
 from workbench.engines.relax.relay.memory import check_size, check_total
 from workbench.engines.relax.relay.operation import Value
 from workbench.engines.relax.relay.registry import CONVERTERS
-from workbench.engines.relax.relay.roles import find_inputs, find_uses
 from workbench.engines.relax.relay.source_graph import describe_relay
 from workbench.engines.relax.source_graph import tensors_of_type
 from workbench.errors import ModelError
 from workbench.legacy.relay import parse_relay, syntax
+from workbench.legacy.relay.interpreter import Item, fail_at
+from workbench.legacy.relay.roles import find_inputs, find_uses
 from workbench.legacy.relay.walk import walk
 
 _PACKED = ("nn.contrib_conv2d_NCHWc", "nn.contrib_dense_pack")

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench.engines.relax.relay.emitter import Emitter
-from workbench.engines.relax.relay.interpreter import Closure, Interpreter, Item
 from workbench.engines.relax.source_graph import Described, SourceGraph, with_attributes
 from workbench.legacy.relay import syntax
+from workbench.legacy.relay.interpreter import Closure, Interpreter, Item
 from workbench.records.profile import TensorShape
 
 

@@ -12,8 +12,8 @@ from tvm import relax
 from workbench.engines.relax.relay.layouts import Layout
 from workbench.engines.relax.relay.memory import check_size
 from workbench.engines.relax.relay.operation import Array, constant_tensor
-from workbench.engines.relax.relay.roles import Use
 from workbench.legacy.relay import syntax
+from workbench.legacy.relay.roles import Use
 
 _INDEX_POSITIONS = {("take", 1), ("gather", 1), ("gather_nd", 1), ("one_hot", 0)}
 _POSITIVE_POSITIONS = {("nn.batch_norm", 4), ("divide", 1), ("power", 0), ("sqrt", 0), ("rsqrt", 0), ("log", 0), ("floor_divide", 1), ("mod", 1)}

@@ -96,7 +96,7 @@ def _parts(lowered: Any) -> list[Any]:
 
 
 def _entry(names: list[str]) -> str:
-    """The kernel's own symbol: the longest one, where a device has parts of it under names of their own."""
+    """The kernel's own symbol: the shortest that names what was fused; parts of it on a device have longer names, made of this one."""
     fused = [name for name in names if "fused" in name] or names
     return min(fused, key=len)
 

@@ -7,9 +7,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from workbench.engines.relax.relay.convert_elementwise import IDENTITIES
-from workbench.engines.relax.relay.interpreter import Closure, Interpreter, Item
 from workbench.legacy.relay import syntax
+from workbench.legacy.relay.interpreter import Closure, Interpreter, Item
+
+IDENTITIES = (
+    "annotation.stop_fusion", "compiler_begin", "compiler_end", "annotation.compiler_begin", "annotation.compiler_end", "copy",
+    "device_copy", "on_device", "stop_fusion",
+)  # fmt: skip
+"""Operators that give what they are given."""
 
 # Operators whose first operand is looked through: what they give is used for what the operand is for.
 _CARRIERS = {
@@ -120,7 +125,16 @@ def find_inputs(main: syntax.Function, uses: Uses, named: Collection[str]) -> li
     for param in main.params:
         places = uses.get(param.name, [])
         only_weight = bool(places) and all(use.position in _WEIGHT_POSITIONS.get(use.operator, ()) for use in places)
-        named_input = param.name in named or _INPUT_NAME.fullmatch(param.name) is not None
-        if named_input or (not only_weight and _WEIGHT_NAME.fullmatch(param.name) is None):
+        if param.name in named or (is_input_name(param.name) if only_weight else not is_weight_name(param.name)):
             chosen.append(param.name)
     return chosen or [param.name for param in main.params[:1]]
+
+
+def is_input_name(name: str) -> bool:
+    """True if a parameter is called as inputs are."""
+    return _INPUT_NAME.fullmatch(name) is not None
+
+
+def is_weight_name(name: str) -> bool:
+    """True if a parameter is called as weights are, and not as inputs are."""
+    return _WEIGHT_NAME.fullmatch(name) is not None and not is_input_name(name)
