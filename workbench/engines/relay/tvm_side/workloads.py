@@ -14,13 +14,13 @@ _numbers = itertools.count()
 
 
 def _conv2d_relu(n: int, h: int, w: int, co: int, ci: int, kh: int, kw: int, stride: int, padding: int) -> Any:
-    data, weight, bias = _tensor("data", n, ci, h, w), _tensor("weight", co, ci, kh, kw), _tensor("bias", co, 1, 1)
+    data, weight, bias = _tensor("data", n, ci, h, w), _tensor("weight", co, ci, kh, kw), _tensor("bias", 1, co, 1, 1)
     product = relay.nn.conv2d(data, weight, strides=stride, padding=padding, channels=co, kernel_size=(kh, kw))
     return relay.Function([data, weight, bias], relay.nn.relu(relay.add(product, bias)))
 
 
 def _depthwise_conv2d(n: int, h: int, w: int, c: int, kh: int, kw: int, stride: int, padding: int) -> Any:
-    data, weight, bias = _tensor("data", n, c, h, w), _tensor("weight", c, 1, kh, kw), _tensor("bias", c, 1, 1)
+    data, weight, bias = _tensor("data", n, c, h, w), _tensor("weight", c, 1, kh, kw), _tensor("bias", 1, c, 1, 1)
     product = relay.nn.conv2d(data, weight, strides=stride, padding=padding, groups=c, channels=c, kernel_size=(kh, kw))
     return relay.Function([data, weight, bias], relay.nn.relu(relay.add(product, bias)))
 
