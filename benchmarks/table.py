@@ -75,6 +75,13 @@ computes, and how fast they are beside what the log claims, which was measured o
 log's order holds here. Below, a search of the same kernel for as many trials as the log has records, without the log and with it (`--transfer`).
 """
 
+_ENGINES = """
+## Both engines on one kernel
+The bundled `{workload}` searched for {trials} trials on each engine, by turns, with the command's start-up: today's TVM (`relax`, the spaces of
+MetaSchedule) and the old auto_scheduler in an old Python (`relay`, its sketches). Both compute the same of the same arguments, and each measures its
+own kernel: time of a call, best so far. `untuned` is what a build without records gives: plain loops today, TOPI's schedule in old TVM.
+"""
+
 _UI_TABLE = """
 ## The table in the notebook
 What a user waits for in JupyterLab with Chromium, without a screen or a GPU: from the command until the browser has drawn the answer, in fresh pages
@@ -261,6 +268,31 @@ def _ansor(values: dict[str, Any]) -> Iterable[str]:
     return _ANSOR, _table(("what", "value"), rows), reasons, _table(header, searches), _origin(values)
 
 
+def _engines(values: dict[str, Any]) -> Iterable[str]:
+    figures = values["figures"]
+    columns: _Columns = {
+        "engine": lambda run: f"{run['engine']} (TVM {run['tvm']})",
+        "seed": lambda run: str(run["seed"]),
+        "untuned (us)": lambda run: _microseconds(run["baseline_us"]),
+    }
+    for count in figures["runs"][0]["after_trials"]:
+        columns[f"after {count} (us)"] = lambda run, count=count: _microseconds(run["after_trials"][count])  # type: ignore[misc]
+    seconds: _Columns = {
+        "engine": lambda run: str(run["engine"]),
+        "seed": lambda run: str(run["seed"]),
+        "first trial (s)": lambda run: f"{run['first_s']:.1f}",
+        "all (s)": lambda run: f"{run['wall_s']:.1f}",
+    }
+    for limit_s in figures["runs"][0]["after_s"]:
+        seconds[f"after {limit_s} s (us)"] = lambda run, limit_s=limit_s: _microseconds(run["after_s"][limit_s])  # type: ignore[misc]
+    text = _ENGINES.format(workload=figures["workload"], trials=figures["trials"])
+    return text, _columns_of(columns, figures["runs"]), "\nThe same searches by time:\n", _columns_of(seconds, figures["runs"]), _origin(values)
+
+
+def _microseconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.1f}"
+
+
 def _ui_table(values: dict[str, Any]) -> Iterable[str]:
     rows = [
         (line["what"], _spread(line["ms"], digits=0), "" if line["promised_ms"] is None else f"< {line['promised_ms']:,.0f}")
@@ -352,6 +384,7 @@ _SEARCH: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "many_trials": _many_trials,
     "transfer": _transfer,
     "ansor": _ansor,
+    "engines": _engines,
     "ui_front": _ui_front,
     "ui_table": _ui_table,
     "ui_graph": _ui_graph,

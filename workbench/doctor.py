@@ -9,6 +9,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -313,17 +314,29 @@ def _check_old_python(given: str) -> Check:
         python = find_old_python(given)
     except InputError as error:
         return Check(name, "fault", error.message, error.remedy)
-    versions, failure = ask_versions(python)
-    if failure:
-        return Check(name, "fault", f"{plain(python, 120)}: {failure}", "Install TVM 0.8 to 0.18 there: environment-relay.yml says with what.")
-    value = f"{plain(python, 120)}: " + ", ".join(f"{item} {version}" for item, version in versions.items() if not version.startswith("!"))
-    xgboost = versions.get("xgboost", "")
-    if not xgboost or xgboost.startswith("!") or int(xgboost.partition(".")[0]) >= _XGBOOST_TOO_NEW:
-        what = "no xgboost" if not xgboost else f"xgboost {xgboost.removeprefix('!')} is too new"
-        return Check(name, "warning", f"{value}; {what}: searches have no cost model", 'Install an older one there: pip install "xgboost<2".')
-    if "pytest" not in versions:
+    found = ask_versions(python)
+    if found.failure:
+        return Check(name, "fault", f"{plain(python, 120)}: {found.failure}", found.remedy)
+    value = f"{plain(python, 120)}: " + ", ".join(f"{item} {version}" for item, version in found.versions.items() if not version.startswith("!"))
+    without = _without_xgboost(found.versions.get("xgboost", ""))
+    if without:
+        return Check(name, "warning", f"{value}; {without}: searches have no cost model", 'Install an older one there: pip install "xgboost<2".')
+    broken = next((f"{item} does not load ({version[1:]})" for item, version in found.versions.items() if version.startswith("!")), "")
+    if broken:
+        return Check(name, "warning", f"{value}; {broken}", "Install it there again.")
+    if "pytest" not in found.versions:
         return Check(name, "warning", f"{value}; no pytest, which parts of old TVM import", "Install it there: pip install pytest.")
     return Check(name, "ok", value)
+
+
+def _without_xgboost(version: str) -> str:
+    """Why old TVM has no cost model with a version of XGBoost, which is its error behind an exclamation mark if it does not load; empty if it has."""
+    if not version:
+        return "no xgboost"
+    if version.startswith("!"):
+        return f"xgboost does not load ({version[1:]})"
+    major = re.match(r"\d+", version)  # what has no number is tried
+    return f"xgboost {version} is too new" if major and int(major.group()) >= _XGBOOST_TOO_NEW else ""
 
 
 def _check_tracker(environment: Mapping[str, str]) -> Check:

@@ -32,6 +32,7 @@ _LIGHT_MODELS = {
 _RELAY_SIGNS = re.compile(
     r"#\[version|\bv0\.0\.\d|\bdef\s*@|\bfn\s*[(<\[]|\btype\s+\w+\s*[\[{=]|%\w|\blet\s+%|\bfree_var\b|\bextern\s+type\b"
 )  # what only a Relay text is likely to have; its grammar is the parser's matter
+_IR_JSON = re.compile(rb'"root"\s*:\s*\d+\s*,\s*"nodes"\s*:\s*\[\s*\{\s*"type_key"')  # as tvm.ir.save_json of TVM 0.8 to 0.18 begins
 _PROTOBUF_STARTS = (b"\x08", b"\x0a", b"\x12")  # the first fields of an ONNX model: its version of the format, its producer
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _ENDINGS = {".onnx": "onnx", ".pt2": "torch", ".py": "relax", ".relay": "relay"}
@@ -177,6 +178,8 @@ def _kind_of_file(path: Path, start: bytes) -> str:
     ending = path.suffix.lower()
     if ending in _ENDINGS:
         return _ENDINGS[ending]
+    if start.lstrip()[:1] == b"{" and _IR_JSON.search(start):
+        return "relay_json"
     if not _CONTROL.search(start) and _RELAY_SIGNS.search(start.decode("utf-8", errors="ignore")):
         return "relay"
     if ending in (".txt", ".rly"):
@@ -188,13 +191,13 @@ def _kind_of_file(path: Path, start: bytes) -> str:
         return "onnx"
     raise ModelError(
         f"{plain(path.name)} is no kind of model that is known here.",
-        "Known are ONNX (.onnx), torch.export archives (.pt2), Relay text (.relay, .txt), and TVMScript (.py).",
+        "Known are ONNX (.onnx), torch.export archives (.pt2), Relay text (.relay, .txt), a Relay module as JSON, and TVMScript (.py).",
     )
 
 
 def _model_name(path: Path) -> str:
     """Name of a model: the file's, without the endings that say its kind; the directory's where the file is called model."""
     stem = path.name
-    while Path(stem).suffix.lower() in (*_ENDINGS, ".txt", ".rly") and Path(stem).stem:
+    while Path(stem).suffix.lower() in (*_ENDINGS, ".txt", ".rly", ".json") and Path(stem).stem:
         stem = Path(stem).stem
     return path.resolve().parent.name if stem == "model" and path.resolve().parent.name else stem

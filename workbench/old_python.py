@@ -10,6 +10,8 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from workbench.errors import EnvironmentFault, InputError
@@ -20,7 +22,16 @@ VARIABLE = "WORKBENCH_RELAY_PYTHON"
 
 _TIMEOUT_S = 120.0
 _TVM_SIDE = Path(__file__).parent / "engines" / "relay"
-_ASK = "import json, sys; sys.path[0] = sys.argv[1]; from tvm_side import about; print(json.dumps(about.versions(None, {}, (), None)))"
+_ASK = """
+import json, sys
+sys.path[0] = sys.argv[1]
+from tvm_side import about, failing
+try:
+    print(json.dumps({"found": about.versions(None, {}, (), None)}))
+except failing.Refusal as refusal:
+    print(json.dumps({"failure": refusal.message, "remedy": refusal.remedy}))
+"""
+_INSTALL = "Install TVM 0.8 to 0.18 there: environment-relay.yml says with what."
 
 HOW_TO = f"Name one with --python PATH|KERNELSPEC (python= in Python), or in {VARIABLE}; environment-relay.yml or `make venv-relay` makes one."
 
@@ -48,22 +59,39 @@ def find_old_python(given: str = "") -> str:
     return str(Path(program).absolute())
 
 
-def ask_versions(python: str, timeout_s: float = _TIMEOUT_S) -> tuple[dict[str, str], str]:
-    """Versions of TVM and of what it depends on in an old Python, and what is wrong with it, in one phrase; one of both is empty."""
+@dataclass(frozen=True)
+class OldPython:
+    """What an old Python says of itself.
+
+    Attributes:
+        versions: Of TVM and of what it depends on; a package that cannot be imported has its error behind an exclamation mark.
+        failure: Why it cannot be used, in one phrase; empty if it can.
+        remedy: What to do about that.
+    """
+
+    versions: Mapping[str, str] = field(default_factory=dict)
+    failure: str = ""
+    remedy: str = ""
+
+
+def ask_versions(python: str, timeout_s: float = _TIMEOUT_S) -> OldPython:
+    """Ask an old Python for its versions, in a process of its own."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     try:
         done = subprocess.run(
             [python, "-c", _ASK, str(_TVM_SIDE)], capture_output=True, text=True, errors="replace", env=environment, timeout=timeout_s, check=False
         )
-        found = json.loads(done.stdout.splitlines()[-1])
-        return {plain(str(name)): plain(str(value), 200) for name, value in found.items()}, ""
+        answer = json.loads(done.stdout.splitlines()[-1])
+        if "failure" in answer:
+            return OldPython(failure=plain(str(answer["failure"]).rstrip("."), 400), remedy=plain(str(answer["remedy"]), 300))
+        return OldPython({plain(str(name)): plain(str(value), 200) for name, value in answer["found"].items()})
     except subprocess.TimeoutExpired:
-        return {}, f"no answer within {timeout_s:g} s"
+        return OldPython(failure=f"no answer within {timeout_s:g} s", remedy=_INSTALL)
     except OSError as error:
-        return {}, plain(str(error), 200)
-    except (ValueError, IndexError, AttributeError):
+        return OldPython(failure=plain(str(error), 200), remedy=_INSTALL)
+    except (ValueError, IndexError, AttributeError, KeyError, TypeError):
         words = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        return {}, plain(words[-1] if words else f"it ended with exit code {done.returncode}", 300)
+        return OldPython(failure=plain(words[-1] if words else f"it ended with exit code {done.returncode}", 300), remedy=_INSTALL)
 
 
 def need_old_python(python: str) -> None:

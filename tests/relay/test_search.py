@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from tests.unit.search_fakes import Bench, Rig, Running, look_for_commands_alway
 from workbench.engines.record_protocol import TrialRecords
 from workbench.engines.reference import KernelFacts
 from workbench.engines.relay.evaluator import RelayEvaluator
-from workbench.engines.relay.interpreter import PYTHONPATH, Interpreter, Reply
+from workbench.engines.relay.interpreter import FOLDER, PYTHONPATH, Interpreter, Reply
 from workbench.engines.relay.records import LogRecords
 from workbench.engines.relay.task_search import RelayTaskSearch
 from workbench.engines.relay.traces import fingerprint, line_with
@@ -62,9 +63,16 @@ class Home:
         self._load()
         return self.child.starts
 
-    def call(self, name: str, arguments: Mapping[str, Any], *, timeout_s: float | None = None) -> Reply:
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        timeout_s: float | None = None,
+        on_progress: Callable[[str, float], None] | None = None,
+    ) -> Reply:
         self._load()
-        return self.child.call(name, arguments, timeout_s=timeout_s)
+        return self.child.call(name, arguments, timeout_s=timeout_s, on_progress=on_progress)
 
     def _load(self) -> None:
         if self.child.alive and self._loaded == self.child.starts:
@@ -274,20 +282,74 @@ def test_a_kernel_without_template_says_so(lab: Lab) -> None:
         lab.task(SOFTMAX, "autotvm-ga")
 
 
-def test_an_xgboost_that_is_too_new_is_told_and_the_search_goes_on_without_a_model(
-    make_child: Callable[[], Interpreter], model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "package_and_why",
+    [
+        ("__version__ = '2.1.4.dev1'\n", "xgboost 2.1.4.dev1 is too new for this TVM"),
+        ("raise OSError('libgomp.so.1: no such file')\n", "xgboost does not load in the old Python (OSError: libgomp.so.1: no such file)"),
+    ],
+)
+def test_an_xgboost_that_cannot_be_used_is_told_and_the_search_goes_on_without_a_model(
+    package_and_why: tuple[str, str], make_child: Callable[[], Interpreter], model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "xgboost.py").write_text("__version__ = '2.1.4'\n")
+    package, why = package_and_why
+    (tmp_path / "xgboost.py").write_text(package)
     monkeypatch.setenv(PYTHONPATH, str(tmp_path))
     own = Home(make_child(), model)
     task = RelayTaskSearch(own, DENSE, space="auto-scheduler", seed=1)
-    assert task.note.startswith("xgboost 2.1.4 is too new for this TVM, so no cost model guides the search")
+    assert task.note == f"{why}, so no cost model guides the search: pip install 'xgboost<2'"
     proposed = task.propose(3)
     task.learn([Outcome(item.fingerprint, 10.0) for item in proposed])
     assert len({item.fingerprint for item in (*proposed, *task.propose(3))}) == 6
-    with pytest.raises(EnvironmentFault, match=r"tuner xgb cannot be used: xgboost 2\.1\.4 is too new") as raised:
+    with pytest.raises(EnvironmentFault) as raised:
         RelayTaskSearch(own, DENSE, space="autotvm-xgb", seed=1)
+    assert raised.value.message == f"AutoTVM's tuner xgb cannot be used: {why}."
     assert "autotvm-ga" in raised.value.remedy
+
+
+VAIN = """
+import json, sys
+import numpy as np
+sys.path[0] = sys.argv[1]
+from tvm_side import importing, lowering, sketches, targets, vain
+from tvm_side.failing import Refusal
+from tvm_side.held import Held
+from tvm.auto_scheduler import ComputeDAG
+from tvm.auto_scheduler.cost_model import xgb_model
+held, told = Held(), []
+targets.take(held, {"config": json.loads(sys.argv[3]), "machine": "x86_64"}, (), None)
+importing.import_model(held, {"kind": "relay", "path": sys.argv[2], "names": [], "shapes": {}, "seed": 0}, (), None)
+lowering.lower(held, {"fusion": True}, (), lambda *step: None)
+sketches.begin(held, {"kernel": sys.argv[4], "search": "a", "seed": 0}, (), None)
+vain.LIMIT_S = 2.0
+xgb_model.get_per_store_features_from_states = lambda states, task: [np.zeros((1, 1)) for _ in states]
+stock, calls = ComputeDAG.apply_steps_from_state, []
+
+def damaged(dag, state, *rest):
+    calls.append(state)
+    if len(calls) % 4 == 0:
+        raise ValueError("the steps do not fit")
+    return stock(dag, state, *rest)
+
+ComputeDAG.apply_steps_from_state = damaged
+try:
+    sketches.propose(held, {"search": "a", "count": 4}, (), lambda *step: told.append(step))
+except Refusal as refusal:
+    print(json.dumps([refusal.kind, refusal.message, refusal.remedy, told[-1]]))
+"""
+
+
+def test_a_search_without_any_valid_schedule_is_given_up_and_says_how_many_ailed_of_what(old_python: Path, model: Path) -> None:
+    command = [str(old_python), "-c", VAIN, str(FOLDER), str(model), json.dumps(OPTIONS), DENSE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    kind, message, remedy, (phase, share) = json.loads(done.stdout.splitlines()[-1])
+    assert kind == "ModelError"
+    assert re.search(rf"no valid schedule of {DENSE} among [\d,]+\. Of 16 looked at: 12 have no features .*; 4 cannot be lowered", message), message
+    assert "(the first: the steps do not fit)" in message
+    assert "autotvm-ga" in remedy
+    assert phase.startswith("search: no valid schedule among")
+    assert share == 1.0
 
 
 # building and measuring

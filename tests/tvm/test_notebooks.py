@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from workbench.old_python import VARIABLE
+
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 _LAST_CELL = "import sys\nprint('tvm' in sys.modules)"
 _MOST_CODE_LINES = 30
@@ -40,6 +42,7 @@ def test_a_notebook_runs_in_a_kernel_that_never_loads_tvm(notebook: Path, tmp_pa
     nbformat = pytest.importorskip("nbformat")
     pytest.importorskip("anywidget")
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
+    monkeypatch.delenv(VARIABLE, raising=False)  # on today's TVM
     for name, value in _SMALL.items():
         monkeypatch.setenv(name, value)
     document = nbformat.read(notebook, as_version=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -56,6 +57,15 @@ def fail(held: Any, arguments: dict[str, Any], blobs: Any, progress: Any) -> Any
     raise ZeroDivisionError("by zero")
 
 
+def lack(held: Any, arguments: dict[str, Any], blobs: Any, progress: Any) -> Any:
+    """Import what is not installed, as parts of TVM do, perhaps behind an error of its own."""
+    del held, blobs, progress
+    try:
+        importlib.import_module(arguments["module"])
+    except ImportError as error:
+        raise RuntimeError("a part of TVM cannot be loaded") from error
+
+
 def crash(held: Any, arguments: dict[str, Any], blobs: Any, progress: Any) -> Any:
     """Die with a signal, after some words."""
     del held, blobs, progress
@@ -89,4 +99,4 @@ def unsendable(held: Any, arguments: dict[str, Any], blobs: Any, progress: Any) 
     return object()
 
 
-CALLS = {call.__name__: call for call in (echo, remember, chatter, steps, refuse, fail, crash, hang, too_large, unsendable)}
+CALLS = {call.__name__: call for call in (echo, remember, chatter, steps, refuse, fail, lack, crash, hang, too_large, unsendable)}

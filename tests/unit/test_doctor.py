@@ -19,6 +19,7 @@ from workbench.cli.main import main
 from workbench.doctor import AbiResult, Check, DoctorReport, examine, run_abi_check
 from workbench.errors import EnvironmentFault
 from workbench.machine import read_machine
+from workbench.old_python import VARIABLE, OldPython
 
 FACTS = {"llvm": 22, "mcpu": "znver5", "kinds": ["cuda", "llvm"], "tag_count": 285, "pool_threads": 1, "cuda_arch": None, "xgboost_error": ""}
 WORKING = (sys.executable, "-c", f"print({json.dumps(FACTS)!r})")
@@ -138,6 +139,41 @@ def test_a_machine_without_a_compiler_is_at_fault(tmp_path: Path, monkeypatch: p
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert named(examine(sessions=tmp_path, abi_command=WORKING, environment={}), "c compiler").status == "fault"
+
+
+COMPLETE = {"python": "3.10.15", "tvm": "0.16.dev0", "numpy": "1.23.5", "llvm": "17", "xgboost": "1.7.6", "pytest": "9.2.0"}
+
+
+def without(name: str) -> dict[str, str]:
+    return {item: version for item, version in COMPLETE.items() if item != name}
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "says", "remedy"),
+    [
+        (OldPython(COMPLETE), "ok", "tvm 0.16.dev0", ""),
+        (OldPython({**COMPLETE, "xgboost": "2.1.4"}), "warning", "xgboost 2.1.4 is too new: searches have no cost model", "xgboost<2"),
+        (OldPython({**COMPLETE, "xgboost": "!OSError: libgomp.so.1"}), "warning", "xgboost does not load (OSError: libgomp.so.1)", "xgboost<2"),
+        (OldPython({**COMPLETE, "xgboost": "?"}), "ok", "xgboost ?", ""),
+        (OldPython(without("xgboost")), "warning", "no xgboost", "xgboost<2"),
+        (OldPython(without("pytest")), "warning", "no pytest, which parts of old TVM import", "pip install pytest"),
+        (OldPython({**COMPLETE, "onnx": "!TypeError: protobuf"}), "warning", "onnx does not load (TypeError: protobuf)", "again"),
+        (OldPython(failure="has no TVM with Relay", remedy="Install TVM 0.8 to 0.18 there."), "fault", "has no TVM with Relay", "TVM 0.8 to 0.18"),
+    ],
+    ids=["complete", "xgboost too new", "xgboost broken", "xgboost without a number", "no xgboost", "no pytest", "onnx broken", "no TVM"],
+)
+def test_the_old_python_is_judged(answer: OldPython, status: str, says: str, remedy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "ask_versions", lambda python: answer)
+    check = named(examine(abi_command=WORKING, environment={}, python=sys.executable), "old python")
+    assert check.status == status
+    assert says in check.value
+    assert remedy in check.remedy
+
+
+def test_an_old_python_that_is_none_is_at_fault_and_without_any_it_is_said(tmp_path: Path) -> None:
+    report = examine(sessions=tmp_path, abi_command=WORKING, environment={VARIABLE: "/no/such/python"})
+    assert named(report, "old python").status == "fault"
+    assert named(examine(sessions=tmp_path, abi_command=WORKING, environment={}), "old python").value == f"not used ({VARIABLE} is not set)"
 
 
 def test_little_disk_space_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,7 @@ def test_a_bundled_name_means_the_bundled_model_whatever_lies_in_the_folder(tmp_
         ("m.rly", "let %x = 1f; %x", "relay"),
         ("m", "fn[A](%x: A) { %x }", "relay"),
         ("m.txt", f"/*{'by hand ' * 1000}*/\n{RELAY}", "relay"),
+        ("m.json", '{\n  "root": 1, \n  "nodes": [\n    {\n      "type_key": ""\n    }, \n    {\n      "type_key": "IRModule"', "relay_json"),
         ("m.pt2", b"PK", "torch"),
         ("m.py", "import tvm", "relax"),
     ],

@@ -62,9 +62,24 @@ def test_a_session_of_the_relay_engine_can_be_looked_at_without_one_and_says_wha
 
 
 def test_a_python_without_relay_says_so() -> None:
-    versions, failure = ask_versions(sys.executable)
-    assert versions == {}
-    assert "Relay" in failure
+    found = ask_versions(sys.executable)
+    assert found.versions == {}
+    assert "Relay" in found.failure
+    assert "environment-relay.yml" in found.remedy
+
+
+def test_one_whose_tvm_lacks_a_package_says_which_and_how_to_install_it(tmp_path: Path) -> None:
+    """A program that is this Python, for which a package of TVM's is missing."""
+    stubs = tmp_path / "stubs"
+    (stubs / "tvm").mkdir(parents=True)
+    (stubs / "tvm" / "__init__.py").write_text("import attr_that_is_missing\n")
+    program = tmp_path / "python"
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={stubs} exec {sys.executable} "$@"\n')
+    program.chmod(0o755)
+    found = ask_versions(str(program))
+    assert found.versions == {}
+    assert "lacks the package attr_that_is_missing" in found.failure
+    assert found.remedy == "Install it there: pip install attr_that_is_missing"
 
 
 def test_the_conda_environment_bounds_what_the_lock_pins() -> None:

@@ -95,6 +95,13 @@ def test_an_error_has_its_class_and_leaves_the_process_alive(child: Interpreter)
     with pytest.raises(InternalError, match="ZeroDivisionError: by zero") as failed:
         child.call("faults.fail", {})
     assert "in fail" in "\n".join(failed.value.__notes__)
+    with pytest.raises(EnvironmentFault) as lacking:
+        child.call("faults.lack", {"module": "tornado_that_is_missing.ioloop"})
+    assert "lacks the package tornado_that_is_missing" in lacking.value.message
+    assert lacking.value.remedy == "Install it there: pip install tornado_that_is_missing"
+    assert "a part of TVM cannot be loaded" in "\n".join(lacking.value.__notes__)
+    with pytest.raises(InternalError, match="a part of TVM cannot be loaded"):
+        child.call("faults.lack", {"module": "tvm_side.missing"})
     for name in ("faults.none", "nothing.echo", "os.system", "faults.echo.call", "../faults.echo", ""):
         with pytest.raises(InternalError):
             child.call(name, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +17,7 @@ from workbench.errors import InputError, ModelError, SelectionError
 from workbench.escaping import plain
 from workbench.kernel import OnEvent
 from workbench.records.profile import Task
+from workbench.records.request import RELAX
 from workbench.records.trial import MeasureOptions, Trial
 from workbench.records.tuning import DEFAULT_TRIALS_PER_TASK, SearchBudget
 from workbench.records.view import COMPUTE_DAG, SCHEDULE, SOURCE, TIR
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _CUDA = "cuda"
+_REFERENCE = re.compile(r"[\w.]+:\w+")
 _PRINTABLE = (SCHEDULE, TIR, SOURCE, _CUDA)
 
 
@@ -37,12 +40,16 @@ class SearchTask:
         session: The session that everything is kept in; `close`, or the end of a ``with`` block, ends its worker.
 
     Args:
-        func: A function that returns a list of TE tensors, inputs first and outputs last; or the name of a registered or bundled one.
+        func: A function that returns a list of TE tensors, inputs first and outputs last; or the name of a registered or bundled one; or
+            ``module:function``, which needs trust. The relay engine takes no function of this process, whose TVM is another one.
         args: Its arguments; None takes a bundled function's own.
         target: As for `workbench.open`.
         session: The session directory; None takes ``workbench-sessions/<function>-<arguments>-<target>``.
         threads: Threads that run the kernel on a CPU; None takes all physical cores that this process may use.
         seed: Seed of candidates and of random inputs.
+        trust: True allows the code of ``module:function`` to run.
+        engine: ``relax`` (today's TVM), or ``relay`` (the auto_scheduler of TVM 0.8 to 0.18, in a Python of its own).
+        python: That Python, as for `workbench.open`.
 
     Raises:
         ModelError: There is no such function, or it cannot be handed to the worker.
@@ -58,9 +65,14 @@ class SearchTask:
         session: str | Path | None = None,
         threads: int | None = None,
         seed: int = 0,
+        trust: bool = False,
+        engine: str = RELAX,
+        python: str | Path = "",
     ) -> None:
         _check_workload(func)
-        self.session = open_session(func, args=args, target=target, session=session, threads=threads, seed=seed)
+        self.session = open_session(
+            func, args=args, target=target, session=session, threads=threads, seed=seed, trust=trust, engine=engine, python=python
+        )
         self._seed = seed
         self._search: Search | None = None
         self._compute_dag = ""
@@ -244,9 +256,9 @@ class SearchTask:
 def _check_workload(func: Any) -> None:
     """Raise ModelError unless it is a workload: files and sessions are models for `workbench.open`."""
     if isinstance(func, str):
-        if func in BUNDLED or func in registered():
+        if func in BUNDLED or func in registered() or _REFERENCE.fullmatch(func):
             return
         known = ", ".join([*map(plain, registered()), *BUNDLED])
-        raise ModelError(f"There is no workload {plain(func)}.", f"Give a TE function, or one of: {known}.")
+        raise ModelError(f"There is no workload {plain(func)}.", f"Give a TE function, module:function, or one of: {known}.")
     if not callable(func):
         raise ModelError(f"A {type(func).__name__} is no TE function.", "Give a function that returns TE tensors, inputs first and outputs last.")

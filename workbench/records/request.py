@@ -26,7 +26,8 @@ class ModelSource:
     """Where a model comes from.
 
     Attributes:
-        kind: ``onnx``, ``relay`` (a text), ``relax`` (a TVMScript file), ``ir_json`` (a serialised IRModule), ``torch`` (a ``torch.export``
+        kind: ``onnx``, ``relay`` (a text), ``relax`` (a TVMScript file), ``relay_json`` (a Relay module as older TVM's
+            ``tvm.ir.save_json`` writes it), ``ir_json`` (an IRModule that the user's own process hands over), ``torch`` (a ``torch.export``
             archive), ``workload`` (a named TE workload), ``function`` (a TE function that the user's own process hands over), or `IMPORTED`.
         name: What the user calls it, for tables and directory names.
         path: The file; empty for workloads.

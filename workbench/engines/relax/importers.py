@@ -41,6 +41,10 @@ def import_source(source: ModelSource, *, seed: int, function: Callable[..., Any
         return import_tvmscript(path, source.shapes, seed=seed)
     if source.kind == "ir_json":
         return import_ir_json(_text(path), source.shapes, seed=seed, trust=source.trust)
+    if source.kind == "relay_json":
+        raise ModelError(
+            f"{plain(path.name)} is a Relay module as JSON, which only a TVM of its own age reads.", "Use --engine relay, or print it as Relay text."
+        )
     if source.kind == "torch":
         return import_exported_program(path, source.shapes)
     return _import_workload(source, function)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Generic, TypeVar
 
+import psutil
+
 from workbench.engines.relay.interpreter import ChildCrashed, Interpreter
+from workbench.errors import WorkbenchError
 
 START_S = 180.0
 """Longest time for a process to load TVM, on a machine that is busy with other things."""
 
+_LEAST_MEMORY_BYTES = 4 * 2**30  # the old TVM alone maps more than one
+_OF_ONE_BYTES = 2**30
 _POLL_S = 0.05
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
@@ -31,6 +37,54 @@ def make_ready(child: Interpreter, memory_bytes: int) -> None:
 def _start(child: Interpreter, memory_bytes: int) -> None:
     child.call("limits.bound", {"memory_bytes": memory_bytes}, timeout_s=START_S)
     child.call("building.warm", {}, timeout_s=START_S)
+
+
+def memory_bound() -> int:
+    """Bytes that a process which builds or measures may take."""
+    return max(psutil.virtual_memory().available // 2, _LEAST_MEMORY_BYTES)
+
+
+class Spares:
+    """Processes that load TVM ahead, for whoever needs some next.
+
+    Args:
+        make: Makes one of them, not started yet.
+    """
+
+    def __init__(self, make: Callable[[], Interpreter]) -> None:
+        self._make = make
+        self._waiting: list[tuple[Interpreter, threading.Thread]] = []
+
+    def fill(self, count: int) -> None:
+        """Have so many processes load TVM, or be ready; waits for none. Of those that memory has no room for, none is started."""
+        room = psutil.virtual_memory().available // _OF_ONE_BYTES
+        for _ in range(min(count, room) - len(self._waiting)):
+            child = self._make()
+            thread = threading.Thread(target=_get_ready, args=(child,), name="old-python-ahead", daemon=True)
+            thread.start()
+            self._waiting.append((child, thread))
+
+    def take(self) -> Interpreter:
+        """One that is ready, or on its way, which is waited for; else one that is not started yet."""
+        if not self._waiting:
+            return self._make()
+        child, thread = self._waiting.pop(0)
+        thread.join()
+        return child
+
+    def close(self) -> None:
+        """End those that nobody took."""
+        for child, thread in self._waiting:
+            while thread.is_alive():
+                child.kill()
+                thread.join(_POLL_S)
+            child.close()
+        self._waiting.clear()
+
+
+def _get_ready(child: Interpreter) -> None:
+    with contextlib.suppress(WorkbenchError):  # whoever needs it starts it again, and is told
+        make_ready(child, memory_bound())
 
 
 class Crew(Generic[Job, Answer]):

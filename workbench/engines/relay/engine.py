@@ -21,7 +21,7 @@ from workbench.engines.reference import KernelFacts
 from workbench.engines.relax.targets import resolve_target
 from workbench.engines.relay import model_folder
 from workbench.engines.relay.application import RelayApplication
-from workbench.engines.relay.children import START_S
+from workbench.engines.relay.children import START_S, Spares
 from workbench.engines.relay.description import Description
 from workbench.engines.relay.evaluator import RelayEvaluator
 from workbench.engines.relay.home import Home
@@ -48,6 +48,7 @@ from workbench.records.trial import MeasureOptions
 LAYOUTS = ("keep",)
 
 _NO_PEAKS = "the limits of a device are measured with today's TVM; this session's engine is relay"
+_MOST_SPARE_BUILDERS = 4
 _FOR_PROCESSORS = ("llvm", "c")
 _ELSEWHERE = "Open the session on a machine that has the device."
 
@@ -66,6 +67,7 @@ class RelayEngine:
         self._python = python
         self._threads = threads
         self._main = self._make_child()
+        self._spares = Spares(self._make_child)
         self._runner: Home | None = None
         self._home: Home | None = None
         self._own = tempfile.TemporaryDirectory(prefix="workbench-relay-")
@@ -76,6 +78,7 @@ class RelayEngine:
 
     def close(self) -> None:
         """End the processes of the old Python that this object keeps, and remove its files."""
+        self._spares.close()
         for process in (self._main, self._runner):
             if process is not None:
                 process.close()
@@ -195,7 +198,7 @@ class RelayEngine:
         target, cores = self._ready_target(), cpu_facts().physical_cores
         unmeasurable = self._missing(options.device)
         return RelayEvaluator(
-            self._make_child,
+            self._spares.take,
             self.resolve_target("cpu", threads=cores) if unmeasurable and target.kind in _FOR_PROCESSORS else target,
             self._facts,
             options=options,
@@ -210,7 +213,8 @@ class RelayEngine:
         return LogRecords(folder)
 
     def warm(self) -> None:
-        """Nothing is started ahead: a process of the old Python holds a gigabyte."""
+        """Have processes that build and measure load TVM meanwhile: a few, since each holds some hundred megabytes."""
+        self._spares.fill(min(cpu_facts().physical_cores, _MOST_SPARE_BUILDERS) + 1)
 
     def viewer(self) -> Viewer:
         """What makes views of recorded schedules."""

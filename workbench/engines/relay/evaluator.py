@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import psutil
-
 from workbench.engines.candidate_faults import check_scratch, overwritten_inputs, run_failure
 from workbench.engines.reference import KernelFacts
 from workbench.engines.relay.bench import Bench, Taken
-from workbench.engines.relay.children import Crew, make_ready
+from workbench.engines.relay.children import Crew, make_ready, memory_bound
 from workbench.engines.relay.interpreter import ChildCrashed, ChildFault, ChildTimeout, Interpreter
 from workbench.engines.search_protocol import Artifact, Candidate, Failed, Measured
 from workbench.errors import InputError, InternalError, Interrupted, WorkbenchError
@@ -30,7 +28,6 @@ from workbench.records.trial import (
 
 Result = TypeVar("Result")
 
-_LEAST_MEMORY_BYTES = 4 * 2**30  # the old TVM alone maps more than one
 _CLOSE_POLL_S = 0.02
 _STOPPED = "The measurement was stopped."
 
@@ -75,7 +72,7 @@ class RelayEvaluator:
         self._built = 0
         self._baselines: dict[str, Artifact] = {}
         self._closed = False
-        self._memory_bytes = max(psutil.virtual_memory().available // 2, _LEAST_MEMORY_BYTES)
+        self._memory_bytes = memory_bound()
         self._builders: Crew[_Job, Artifact | Failed] = Crew(make_child, builders, self._build)
         self._measurer = make_child()
         device = ("cpu" if target.kind == "llvm" else target.kind, options.device)

@@ -9,10 +9,12 @@ from workbench.engines.relay.source_names import names_in_text
 from workbench.errors import ModelError
 from workbench.escaping import plain
 from workbench.records.request import ModelSource
-from workbench.regular_files import read_text
+from workbench.regular_files import read_text, reader
 from workbench.workloads import BUNDLED
 
-_KINDS = {"relay": "Relay text", "ir_json": "a module as JSON", "onnx": "ONNX", "workload": "a TE workload"}
+_KINDS = {"relay": "Relay text", "relay_json": "a Relay module as JSON", "onnx": "ONNX", "workload": "TE workloads"}
+_WITHOUT_RELAY = ("attention",)
+"""Bundled workloads that older TVM has no operators for."""
 
 
 def model_request(source: ModelSource, *, seed: int) -> dict[str, Any]:
@@ -32,12 +34,17 @@ def model_request(source: ModelSource, *, seed: int) -> dict[str, Any]:
         "seed": seed,
         "names": [],
     }
-    if source.kind == "relay":
+    if source.path:
         try:
-            request["names"] = names_in_text(read_text(Path(source.path)))
+            if source.kind == "relay":
+                request["names"] = names_in_text(read_text(Path(source.path)))
+            else:
+                reader(Path(source.path)).close()  # the old TVM would wait for a pipe
         except (OSError, ValueError) as error:
             raise ModelError(f"{plain(source.path, 200)} cannot be read: {plain(str(error), 200)}.", "Check the file.") from error
     if source.kind == "workload":
+        if source.workload in _WITHOUT_RELAY:
+            raise ModelError(f"The relay engine has no workload {source.workload}.", "For this one use --engine relax.")
         request.update(workload=source.workload, args=_arguments(source), folder=str(Path.cwd()))
     return request
 

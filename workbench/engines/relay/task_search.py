@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -26,6 +26,9 @@ AUTO_SCHEDULER = SPACES[0]
 
 _AUTOTVM = "autotvm-"
 _MOST_INHERITED = 16
+_FIRST_S = 300.0
+"""Longest time until the first candidates: the old Python gives up before, unless TVM's own loop never comes back to it."""
+
 _PATIENCE_S = 900.0
 _SAY_NOTHING = (UNMEASURED, DEVICE_LOST)
 _numbers = itertools.count()
@@ -39,7 +42,14 @@ class Home(Protocol):
         """How many processes there were so far; what a search keeps in one is lost with it."""
         ...
 
-    def call(self, name: str, arguments: Mapping[str, Any], *, timeout_s: float | None = None) -> Reply:
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        timeout_s: float | None = None,
+        on_progress: Callable[[str, float], None] | None = None,
+    ) -> Reply:
         """As `Interpreter.call`."""
         ...
 
@@ -73,6 +83,8 @@ class RelayTaskSearch:
         self._proposed: dict[str, str] = {}
         self._known: set[str] = set()
         self._inherited: list[Candidate] = []
+        self._patience_s = _FIRST_S
+        self._phase = ""
         described = self._begin()
         self.space_size: int | None = int(described["space_size"])
         self.workload = (str(described["workload"]), "")
@@ -94,6 +106,8 @@ class RelayTaskSearch:
         started = time.perf_counter()
         inherited, self._inherited = self._inherited[:count], self._inherited[count:]
         lines = self._ask("propose", {"count": count - len(inherited)}) if len(inherited) < count else []
+        if lines:
+            self._patience_s = _PATIENCE_S
         seconds = (time.perf_counter() - started) / max(len(lines), 1)
         candidates = [*inherited, *(self._candidate(str(line), search_s=seconds) for line in lines)]
         self._proposed.update({candidate.fingerprint: candidate.trace for candidate in candidates})
@@ -189,13 +203,19 @@ class RelayTaskSearch:
             InternalError: It died or did not answer.
         """
         try:
-            return self._home.call(name, arguments, timeout_s=_PATIENCE_S)
+            return self._home.call(name, arguments, timeout_s=self._patience_s, on_progress=self._note)
         except ChildTimeout as error:
-            message = f"TVM found no valid schedule of {plain(self._kernel)} within {_PATIENCE_S / 60:g} minutes."
+            far = f" ({self._phase})" if self._phase else ""
+            message = f"TVM found no valid schedule of {plain(self._kernel)} within {self._patience_s / 60:g} minutes{far}."
             raise InternalError(message, "Leave the task out, or search it in another space.") from error
         except ChildCrashed as error:
             told = f"TVM crashed while it searched {plain(self._kernel)}: {error.message} {error.last_words}".strip()
             raise InternalError(told, "Leave the task out, or search it in another space.") from error
+
+    def _note(self, phase: str, share: float) -> None:
+        """Keep how far the old Python is, to be told if it does not come to an end."""
+        del share
+        self._phase = phase
 
 
 def _told(trace: str, time_us: float | None, *, counts: bool) -> dict[str, Any]:

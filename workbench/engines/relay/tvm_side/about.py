@@ -7,9 +7,10 @@ import platform
 import sys
 from typing import Any
 
-from .failing import ENVIRONMENT, Refusal
+from .failing import ENVIRONMENT, Refusal, missing_package
 from .held import Held
 from .wire import Blob
+from .xgboost_loading import be_lenient
 
 _OPTIONAL = ("xgboost", "onnx", "pytest", "cloudpickle", "tornado")
 
@@ -21,12 +22,16 @@ def versions(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], pro
         Refusal: There is no TVM with Relay.
     """
     del held, arguments, blobs, progress
+    be_lenient()
     import numpy as np
 
     try:
         import tvm
         from tvm import relay  # noqa: F401 - a newer TVM has none
     except Exception as error:
+        lacking = missing_package(error)
+        if lacking is not None:
+            raise lacking from error
         raise Refusal(
             ENVIRONMENT,
             f"The old Python {sys.executable} has no TVM with Relay: {type(error).__name__}: {str(error)[:300]}.",

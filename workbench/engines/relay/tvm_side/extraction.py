@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm
 from tvm import auto_scheduler
 
 from .held import Held, Kernel
@@ -66,6 +67,7 @@ def _auto_scheduler(tensors: list[Any], target: Any) -> tuple[int | None, int, s
 def _longest_sum(tensors: list[Any]) -> int:
     """Terms of the longest sum (or other reduction) of a computation."""
     found, waiting, seen = 1, [tensor.op for tensor in tensors], set()
+    analyzer = tvm.arith.Analyzer()
     while waiting:
         operation = waiting.pop()
         if operation in seen:
@@ -74,7 +76,8 @@ def _longest_sum(tensors: list[Any]) -> int:
         waiting.extend(tensor.op for tensor in operation.input_tensors)
         terms = 1
         for axis in getattr(operation, "reduce_axis", ()):
-            terms *= int(axis.dom.extent)
+            extent = analyzer.simplify(axis.dom.extent)
+            terms *= int(extent) if isinstance(extent, tvm.tir.IntImm) else 1
         found = max(found, terms)
     return found
 

@@ -1,8 +1,4 @@
-"""The rows of an optimised model tied to the operators of its source, and both as graphs.
-
-What the optimiser keeps of a call has the call's number in its span. A call that it replaced (a batch normalisation by a multiplication and
-an addition) has lost it; what stands there instead has none, and lies between the same neighbours: that ties the two.
-"""
+"""The rows of an optimised model with the operators of its source that they compute, and both as graphs."""
 
 from __future__ import annotations
 
@@ -13,10 +9,7 @@ from tvm import relay
 
 from .held import Lowered, Source
 from .importing import dataflow, number_of, tensors_of
-
-_IDLE = {"nn.dropout", "copy", "identity", "annotation.stop_fusion", "device_copy"}
-_MOVES = {"layout_transform", "expand_dims", "squeeze", "reshape", "transpose", "nn.batch_flatten", "cast"}
-_START, _END = -1, -2
+from .linking import Nodes, link
 
 
 def describe(source: Source, lowered: Lowered) -> dict[str, Any]:
@@ -24,7 +17,7 @@ def describe(source: Source, lowered: Lowered) -> dict[str, Any]:
     source = replace(source, module=relay.transform.InferType()(source.module))  # optimising it may have taken types from its variables
     made = _Optimised(lowered)
     owners = {number: place for place, operator in enumerate(source.operators) for number in operator.calls}
-    links = _links(_Calls(source), made)
+    links = link(_Calls(source).graph(), made.graph(), made.rows)
     rows: list[list[int]] = [[] for _ in lowered.calls]
     builtins: set[int] = set()
     for place, numbers in links.items():
@@ -103,6 +96,10 @@ class _Calls:
                 self.nodes.append(node)
         self.results = [found[item] for item in (body.fields if isinstance(body, relay.Tuple) else [body])]
 
+    def graph(self) -> Nodes:
+        """The calls as a graph of names."""
+        return Nodes(self.ops, self.reads, list(range(len(self.ops))), [numbers for numbers, _ in self.results])
+
 
 class _Optimised:
     """The single operators of the optimised model, out of their fused functions, with the row that runs each."""
@@ -140,6 +137,10 @@ class _Optimised:
         self.results = [producers[item] for item in (body.fields if isinstance(body, relay.Tuple) else [body])]
         self._body = body
 
+    def graph(self) -> Nodes:
+        """The operators as a graph of names."""
+        return Nodes(self.ops, self.reads, self.numbers, self.results)
+
     def flow(self, row: int) -> dict[str, Any]:
         """What a row reads and gives."""
         return self._flows[row]
@@ -167,51 +168,6 @@ class _Optimised:
             elif isinstance(node, relay.Constant):
                 inside[node] = []
         return inside[call.op.body]
-
-
-def _links(calls: _Calls, made: _Optimised) -> dict[int, list[int]]:
-    """By each operator of the optimised model, the numbers of the source's calls that it computes."""
-    kept = {number for number in made.numbers if number is not None}
-    lost = [number for number, op in enumerate(calls.ops) if number not in kept and op not in _IDLE]
-    source = _neighbours(calls.reads, [number if number in kept else None for number in range(len(calls.ops))], [item[0] for item in calls.results])
-    around = _neighbours(made.reads, made.numbers, made.results)
-    links: dict[int, list[int]] = {place: [number] for place, number in enumerate(made.numbers) if number is not None}
-    unknown = [place for place, number in enumerate(made.numbers) if number is None]
-    for number in lost:
-        near = [place for place in unknown if _meet(source[number], around[place])]
-        working = [place for place in near if made.ops[place] not in _MOVES] or near
-        same = [place for place in working if made.ops[place] == calls.ops[number]] or working
-        for place in same:
-            links.setdefault(place, []).append(number)
-    for row in {row for row in made.rows if row is not None}:
-        places = [place for place, own in enumerate(made.rows) if own == row]
-        if not any(place in links for place in places):  # only moves data, for who reads it or from who gave it
-            before, after = around[places[0]][0], around[places[-1]][1]
-            links[places[0]] = sorted(number for number in (after - {_END} or before) if number >= 0)[:1]
-    return links
-
-
-def _meet(one: tuple[set[int], set[int]], other: tuple[set[int], set[int]]) -> bool:
-    return bool(one[0] & other[0]) and bool(one[1] & other[1])
-
-
-def _neighbours(reads: list[list[int]], numbers: list[int | None], results: list[list[int]]) -> list[tuple[set[int], set[int]]]:
-    """For each node the nearest numbered ones before and after it; the start and the end of the graph count as such."""
-    before: list[set[int]] = []
-    for place in range(len(reads)):
-        found: set[int] = set() if reads[place] else {_START}
-        for item in reads[place]:
-            number = numbers[item]
-            found |= before[item] if number is None else {number}
-        before.append(found)
-    after: list[set[int]] = [set() for _ in reads]
-    for place in {item for result in results for item in result}:
-        after[place].add(_END)
-    for place in range(len(reads) - 1, -1, -1):
-        number = numbers[place]
-        for item in reads[place]:
-            after[item] |= after[place] if number is None else {number}
-    return list(zip(before, after))
 
 
 def _source_graph(source: Source, owners: dict[int, int]) -> dict[str, Any]:

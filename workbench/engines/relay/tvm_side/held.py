@@ -57,6 +57,7 @@ class Source:
         inputs: Names of the parameters of ``main`` that are no weights, in order.
         outputs: Names of the outputs, where the source gives them some.
         notes: What a reader of the results has to know.
+        is_operator: True for a TE workload, whose kernel stands alone: it keeps its layout, and with it the arguments that its author gave it.
     """
 
     module: Any
@@ -65,6 +66,7 @@ class Source:
     inputs: list[str]
     outputs: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    is_operator: bool = False
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Callable, Iterable
 
@@ -24,8 +25,8 @@ _SPANS = "workbench"
 def import_model(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progress: Any) -> dict[str, Any]:
     """Hold the model of a ``kind`` at a ``path``, or a ``workload`` with ``args``; weights that it does not have are random, from ``seed``."""
     del blobs, progress
-    held.lowered = None
-    held.source = None
+    held.lowered = held.source = None
+    held.tasks.clear()
     held.source = source = _READERS[arguments["kind"]](arguments)
     return {"notes": source.notes}
 
@@ -39,7 +40,7 @@ def _relay_text(arguments: dict[str, Any]) -> Source:
     return _source(module, arguments, {}, lambda calls: text_operators(calls, arguments["names"]))
 
 
-def _ir_json(arguments: dict[str, Any]) -> Source:
+def _relay_json(arguments: dict[str, Any]) -> Source:
     text = Path(arguments["path"]).read_text(encoding="utf-8")
     try:
         module = tvm.ir.load_json(text)
@@ -47,6 +48,8 @@ def _ir_json(arguments: dict[str, Any]) -> Source:
         raise Refusal(
             MODEL, f"The old TVM cannot read the module: {last_line(error)}.", "Write it with tvm.ir.save_json of a TVM of the same generation."
         ) from error
+    if not isinstance(module, (tvm.IRModule, relay.Function)):
+        raise Refusal(MODEL, "The file holds no module of Relay.", "Write it with tvm.ir.save_json(module).")
     return _source(module, arguments, {}, plain_operators)
 
 
@@ -86,7 +89,7 @@ def _check_given(inputs: Any, shapes: dict[str, list[int]]) -> None:
 def _workload(arguments: dict[str, Any]) -> Source:
     name = arguments["workload"]
     if name in BUNDLED:
-        return _source(BUNDLED[name](*arguments["args"]), arguments, {}, plain_operators)
+        return replace(_source(BUNDLED[name](*arguments["args"]), arguments, {}, plain_operators), is_operator=True)
     module_name, _, function_name = name.partition(":")
     sys.path.insert(0, arguments["folder"])
     try:
@@ -102,10 +105,10 @@ def _workload(arguments: dict[str, Any]) -> Source:
         ) from error
     finally:
         sys.path.remove(arguments["folder"])
-    return _source(module, arguments, {}, plain_operators)
+    return replace(_source(module, arguments, {}, plain_operators), is_operator=True)
 
 
-_READERS: dict[str, Callable[[dict[str, Any]], Source]] = {"relay": _relay_text, "ir_json": _ir_json, "onnx": _onnx, "workload": _workload}
+_READERS: dict[str, Callable[[dict[str, Any]], Source]] = {"relay": _relay_text, "relay_json": _relay_json, "onnx": _onnx, "workload": _workload}
 
 
 def _whole(text: str) -> str:

@@ -19,6 +19,7 @@ from .wire import Blob
 PREFIX = "tvmgen_default_"
 _OPT_LEVEL = 3
 _NO_NODE = "__nop"
+_ALTERS_LAYOUT = "AlterOpLayout"
 _KEEPS_NO_SPANS = "ToBasicBlockNormalForm"
 """A pass for control flow, which a model of the graph executor has none of; it would lose all spans."""
 
@@ -31,7 +32,8 @@ def lower(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progre
         raise RuntimeError("no model was imported")
     steps: list[str] = []
     config = {} if arguments["fusion"] else {"relay.FuseOps.max_depth": 1}
-    options = {"opt_level": _OPT_LEVEL, "config": config, "disabled_pass": [_KEEPS_NO_SPANS], "instruments": _told(steps, progress)}
+    disabled = [_KEEPS_NO_SPANS, *([_ALTERS_LAYOUT] if source.is_operator else [])]
+    options = {"opt_level": _OPT_LEVEL, "config": config, "disabled_pass": disabled, "instruments": _told(steps, progress)}
     weights = {name: tvm.nd.array(value) for name, value in source.params.items()}
     try:
         with tvm.transform.PassContext(**options):

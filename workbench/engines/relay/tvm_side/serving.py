@@ -17,9 +17,10 @@ import sys
 import traceback
 from typing import Any, Callable, Dict, Sequence, Tuple, Union
 
-from .failing import Refusal
+from .failing import Refusal, missing_package
 from .held import Held
 from .wire import Blob, Frame, FrameError, StreamEnd, encode, read
+from .xgboost_loading import be_lenient
 
 Progress = Callable[[str, float], None]
 Answer = Union[Any, Tuple[Any, Sequence[Blob]]]
@@ -34,6 +35,7 @@ def main() -> None:
     incoming, outgoing = _take_streams()
     _end_with_worker(int(sys.argv[1]))
     resource.setrlimit(resource.RLIMIT_CORE, (1, 1))  # a crash writes no core, neither to a file nor to a collector
+    be_lenient()
     held = Held()
     while True:
         try:
@@ -52,9 +54,6 @@ def _answer(held: Held, frame: Frame, send: Callable[[Frame], None]) -> Frame:
         call = _find(frame.values.get("call"))
         arguments = frame.values.get("arguments", {})
         result = call(held, arguments, frame.blobs, lambda phase, share: send(Frame({"progress": [phase, share]})))
-    except Refusal as error:
-        described = {"kind": error.kind, "message": error.message, "remedy": error.remedy, "text": traceback.format_exc()}
-        return Frame({"error": described})
     except Exception as error:  # whatever TVM raises is an answer, not the end
         return _failure(error)
     value, blobs = result if isinstance(result, tuple) else (result, ())
@@ -72,6 +71,9 @@ def _find(name: Any) -> Call:
 
 def _failure(error: BaseException) -> Frame:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    refusal = error if isinstance(error, Refusal) else missing_package(error)
+    if refusal is not None:
+        return Frame({"error": {"kind": refusal.kind, "message": refusal.message, "remedy": refusal.remedy, "text": text}})
     return Frame({"error": {"kind": "", "message": f"{type(error).__name__}: {error}", "remedy": "", "text": text}})
 
 

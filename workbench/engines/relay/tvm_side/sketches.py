@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,8 @@ from tvm.auto_scheduler.workload_registry import register_workload_tensors
 from .failing import MODEL, Refusal
 from .held import Held
 from .kernel_code import find_kernel, lower
+from .targets import last_line
+from .vain import GivenUpError, Watch
 from .wire import Blob
 
 _PARAMETERS = {"evolutionary_search_population": 64, "evolutionary_search_num_iters": 3, "sample_init_min_population": 32}
@@ -25,6 +28,8 @@ _WARM_UP = 16
 _MEASURED_SHARE = 0.2
 _RANDOM_SHARE = 0.05
 _FAILED_S = 1e10
+_XGBOOST_TOO_NEW = 2
+_OLDER_XGBOOST = "pip install 'xgboost<2'"
 _FAILED = auto_scheduler.measure.MeasureErrorNo.RUNTIME_DEVICE
 
 
@@ -39,6 +44,7 @@ class Sketching:
         seed: Of everything random.
         known: States by their text: those that were proposed or measured, with the seconds of those that were right.
         rounds: How often candidates were asked for.
+        watch: Gives it up if no schedule is valid.
         note: Why the cost model is not the usual one; empty if it is.
     """
 
@@ -46,6 +52,7 @@ class Sketching:
     policy: Any
     model: Any
     seed: int
+    watch: Watch
     known: dict[str, tuple[Any, float | None]] = field(default_factory=dict)
     rounds: int = 0
     note: str = ""
@@ -61,21 +68,32 @@ def begin(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progre
     task = auto_scheduler.SearchTask(
         compute_dag=dag, workload_key=key, target=held.target, layout_rewrite_option=auto_scheduler.LayoutRewriteOption.NO_REWRITE, desc=kernel.name
     )
-    model, note = _cost_model(arguments["seed"])
+    watch = Watch(kernel.name)
+    model, note = _cost_model(arguments["seed"], watch)
     policy = auto_scheduler.SketchPolicy(task, model, params=dict(_PARAMETERS), seed=arguments["seed"], verbose=0)
-    search = Sketching(task, policy, model, arguments["seed"], note=note)
+    search = Sketching(task, policy, model, arguments["seed"], watch, note=note)
     held.tasks[arguments["search"]] = search
     return {"space_size": len(policy.generate_sketches()), "workload": key, "note": note}
 
 
 def propose(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progress: Any) -> list[str]:
-    """At most ``count`` new candidates as lines of a log without results, most promising first."""
-    del blobs, progress
+    """At most ``count`` new candidates as lines of a log without results, most promising first.
+
+    Raises:
+        Refusal: No schedule is valid.
+    """
+    del blobs
     search = _search(held, arguments["search"])
     count = arguments["count"]
     search.rounds += 1
     seed_round(search.seed, search.rounds)
-    sampled = list(search.policy.sample_initial_population())
+    search.watch.begin(progress)
+    try:
+        sampled = list(search.policy.sample_initial_population())
+    except Exception as error:
+        if isinstance(error, GivenUpError) or GivenUpError.__name__ in str(error):  # older TVM makes a text of what is raised in its callbacks
+            raise search.watch.refusal() from None
+        raise
     measured = sorted((seconds, text) for text, (_, seconds) in search.known.items() if seconds is not None)
     best = [search.known[text][0] for _, text in measured[: int(_MEASURED_SHARE * _PARAMETERS["evolutionary_search_population"])]]
     evolved = list(search.policy.evolutionary_search(sampled + best, count * 2 + len(search.known)))
@@ -145,23 +163,41 @@ def _with_result(line: str) -> str:
     return json.dumps({"i": record["i"], "r": [[0.0], 0, 0.0, 0], "v": record["v"]})
 
 
-def _cost_model(seed: int) -> tuple[Any, str]:
+class _WatchedModel(auto_scheduler.XGBModel):  # type: ignore[misc] # TVM has no types
+    """XGBoost's cost model, which is asked for the score of every candidate, and says which of them are none."""
+
+    def __init__(self, watch: Watch, seed: int) -> None:
+        super().__init__(verbose_eval=0, num_warmup_sample=_WARM_UP, seed=seed)
+        self._watch = watch
+
+    def predict(self, task: Any, states: Any) -> Any:
+        scores = super().predict(task, states)
+        self._watch.look(task, states, scores)
+        return scores
+
+
+def _cost_model(seed: int, watch: Watch) -> tuple[Any, str]:
     """XGBoost's, where it is here in a version that TVM of this age can use; else one that knows nothing, and why."""
-    why = without_xgboost()
+    why, remedy = without_xgboost()
     if why:
-        return auto_scheduler.RandomModel(), why
-    return auto_scheduler.XGBModel(verbose_eval=0, num_warmup_sample=_WARM_UP, seed=seed), ""
+        return auto_scheduler.RandomModel(), f"{why}, so no cost model guides the search: {remedy}"
+    return _WatchedModel(watch, seed), ""
 
 
-def without_xgboost() -> str:
-    """Why TVM's own cost model cannot be had here; empty if it can."""
+def without_xgboost() -> tuple[str, str]:
+    """Why TVM's own cost model cannot be had here, and the remedy; both empty if it can."""
     try:
         import xgboost
-    except ImportError:
-        return "xgboost is missing in the old Python, so no cost model guides the search: pip install 'xgboost<2'"
-    if int(xgboost.__version__.split(".")[0]) >= 2:
-        return f"xgboost {xgboost.__version__} is too new for this TVM, so no cost model guides the search: pip install 'xgboost<2'"
-    return ""
+    except ModuleNotFoundError as error:
+        lacking = "xgboost is missing" if error.name == "xgboost" else f"xgboost lacks the package {error.name}"
+        return f"{lacking} in the old Python", _OLDER_XGBOOST
+    except ImportError as error:
+        return f"xgboost does not load in the old Python ({last_line(error)})", _OLDER_XGBOOST
+    version = str(getattr(xgboost, "__version__", ""))
+    major = re.match(r"\d+", version)
+    if major and int(major.group()) >= _XGBOOST_TOO_NEW:
+        return f"xgboost {version} is too new for this TVM", _OLDER_XGBOOST
+    return "", ""
 
 
 def seed_round(seed: int, number: int) -> None:

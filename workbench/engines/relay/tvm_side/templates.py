@@ -169,10 +169,9 @@ def _next(tuning: Tuning) -> Any:
 
 def _tuner(name: str, task: Any) -> Any:
     if name == "xgb":
-        why = without_xgboost()
+        why, remedy = without_xgboost()
         if why:
-            told = f"AutoTVM's tuner xgb cannot be used: {why.partition(',')[0]}."
-            raise Refusal(ENVIRONMENT, told, "Install it there with: pip install 'xgboost<2'; or use --space autotvm-ga.")
+            raise Refusal(ENVIRONMENT, f"AutoTVM's tuner xgb cannot be used: {why}.", f"In the old Python: {remedy}; or use --space autotvm-ga.")
         tuner = autotvm.tuner.XGBTuner(task, plan_size=_PLAN, feature_type="knob", num_threads=1, log_interval=0)
         tuner.cost_model._get_pool = lambda: _Here(task.config_space)  # noqa: SLF001 - its own pool starts a Python for each fit
         return tuner
