@@ -8,14 +8,17 @@ from typing import Any
 
 from workbench.records.command import FINAL_STATES, Command
 from workbench.records.decode import DecodeError
+from workbench.records.peaks import Peaks
 from workbench.records.profile import Profile
 from workbench.records.selection import Selection
 from workbench.records.tuning import TaskProgress, TuneRequest
-from workbench.session import SessionDirectory
+from workbench.session import SessionDirectory, stored_peaks
 from workbench.store import Store
 
 PROFILE, TUNE, APPLY = "profile", "tune", "apply"
-_STEPS = (PROFILE, TUNE, APPLY)
+STEPS = (PROFILE, TUNE, APPLY)
+"""The kinds of commands that take long."""
+
 _CONTROLS = ("pause", "resume", "stop")
 _EVENTS_BACK = 200
 COMPARISON = "comparison"
@@ -62,6 +65,7 @@ class SessionView:
         request: What the last search was asked for.
         last_stop: Why the last command ended.
         comparison_id: Changes with every comparison.
+        peaks: What the device can do at most; None if that is not known.
         last_event: Number of the newest event that was read.
     """
 
@@ -84,6 +88,7 @@ class SessionView:
     request: TuneRequest | None = None
     last_stop: str = ""
     comparison_id: str = ""
+    peaks: Peaks | None = None
     last_event: int = 0
 
 
@@ -102,7 +107,7 @@ def read_view(directory: SessionDirectory, store: Store, before: SessionView | N
     manifest = store.manifest()
     profile_id = _text(manifest.get("profile_id"))
     known = before is not None and before.profile_id == profile_id
-    command = store.last_command(*_STEPS)
+    command = store.last_command(*STEPS)
     worker = store.worker() if is_served else None
     phases, last_event = _phases(store, command, before)
     return SessionView(
@@ -125,6 +130,7 @@ def read_view(directory: SessionDirectory, store: Store, before: SessionView | N
         request=_request(manifest),
         last_stop=_text(_inside(manifest, "last_stop", "cause")),
         comparison_id=_comparison_id(store, command, before),
+        peaks=_peaks(store, command, before),
         last_event=last_event,
     )
 
@@ -171,6 +177,13 @@ def _comparison_id(store: Store, command: Command | None, before: SessionView | 
         return before.comparison_id
     values = store.document(COMPARISON)
     return "" if values is None else f"{values.get('applied_at')} of {values.get('profile_id')}"
+
+
+def _peaks(store: Store, command: Command | None, before: SessionView | None) -> Peaks | None:
+    """The limits of the device; while a profile is made they may still be those of the target before."""
+    if command is not None and command.kind == PROFILE:
+        return stored_peaks(store) if command.state in FINAL_STATES else None
+    return stored_peaks(store) if before is None or before.peaks is None else before.peaks
 
 
 def _request(manifest: Mapping[str, Any]) -> TuneRequest | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workbench.errors import InternalError, WorkbenchError
 from workbench.escaping import plain
+from workbench.notebook.app.remedies import in_the_app
+from workbench.records.peaks import Peaks
 from workbench.records.profile import Profile
 from workbench.records.selection import Selection
 from workbench.records.tuning import TaskProgress, TuneRequest
@@ -76,7 +78,7 @@ class Problem:
         known = error if isinstance(error, WorkbenchError) else InternalError(f"The workbench failed: {type(error).__name__}: {error}.")
         detail = "\n".join(str(note) for note in getattr(error, "__notes__", ()))
         remedy = known.remedy or ("" if isinstance(error, WorkbenchError) else "Please report it.")
-        return cls(plain(known.message, _REASON_LIMIT), plain(remedy, _REASON_LIMIT), detail[-_DETAIL_LIMIT:])
+        return cls(plain(known.message, _REASON_LIMIT), plain(in_the_app(remedy), _REASON_LIMIT), detail[-_DETAIL_LIMIT:])
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,7 @@ class AppState:
         request: What the last search was asked for; None before the first.
         stopped_because: Why the last search ended; empty while one runs.
         comparison_id: Changes with every comparison; empty before the first.
+        peaks: What the device can do at most; None if that is not known.
     """
 
     phase: str = EMPTY
@@ -159,6 +162,7 @@ class AppState:
     request: TuneRequest | None = None
     stopped_because: str = ""
     comparison_id: str = ""
+    peaks: Peaks | None = None
 
     @property
     def actions(self) -> frozenset[str]:
@@ -181,6 +185,11 @@ class AppState:
     def next_step(self) -> str:
         """What to do next, in a sentence; never empty."""
         return _next_step(self)
+
+
+def is_progress_alone(before: AppState, now: AppState) -> bool:
+    """True if a state is another one than before, and only because something has gone on: trials, phases of a long step, what is being done."""
+    return now != before and replace(now, progress=before.progress, steps=before.steps, doing=before.doing) == before
 
 
 def _next_step(state: AppState) -> str:
