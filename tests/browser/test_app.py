@@ -28,6 +28,12 @@ print(*next((task.rows[0], task.name) for task in app.session.profile().tasks if
 """
 
 
+WHERE_ALL_LOOK = """
+row, task = app.parts.table.focus, app.parts.inspector.task
+print(app.parts.graph.focus == row, app.session.profile().record.rows[row].task == task, app.parts.monitor.task in ("", task))
+"""
+
+
 def test_the_whole_job_on_squeezenet_by_mouse(open_app: Open, server: Server, folder: Path, tmp_path: Path) -> None:
     app = open_app(size=(1500, 1000))
     page = app.page
@@ -142,11 +148,18 @@ def inspect_and_diff(app: AppPage) -> None:
 
 
 def click_a_trial(app: AppPage) -> None:
-    """The trial that is clicked in the chart is the one that the inspector shows."""
+    """The trial that is clicked in the chart is the one that the inspector shows, and a kernel that is named is looked at everywhere."""
     app.page.locator(LATENCY).scroll_into_view_if_needed()
     x, y = point_at(app.page, 0, 1, until="#")
     app.page.mouse.click(x, y)
     app.wait_for_python("print(app.parts.monitor.focus_trial == [app.parts.inspector.task, app.parts.inspector.trial])", "True")
+    app.wait_for_python(WHERE_ALL_LOOK, "True True True")
+    looked_at = run_in_kernel(app.page, "print(app.parts.inspector.task)").strip()
+    app.page.locator(f'.wb-monitor tr:not([data-task="{looked_at}"]) .wb-monitor-name:visible').first.click()
+    app.wait_for_python(f"print(app.parts.monitor.task not in ('', {looked_at!r}))", "True")
+    app.wait_for_python(WHERE_ALL_LOOK, "True True True")
+    app.page.locator(".wb-table .ag-row.wb-focused").first.wait_for()
+    app.page.locator(".wb-monitor").get_by_role("button", name="All tasks").click()
 
 
 def measured(app: AppPage) -> int:

@@ -31,7 +31,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, sessions: Any) -> list[ProfileRequest
     """What the worker was asked to profile; it measures the same four rows each time."""
     requests: list[ProfileRequest] = []
 
-    def run(worker: Any, kind: str, arguments: dict[str, Any], *, on_event: Any = None) -> dict[str, Any]:
+    def run(worker: Any, kind: str, arguments: dict[str, Any], *, on_event: Any = None, wanted: Any = None) -> dict[str, Any]:
         assert kind == "profile"
         request = ProfileRequest.from_dict(arguments)
         requests.append(request)
@@ -355,7 +355,7 @@ def test_rows_of_outputs_come_alone_in_a_list_or_as_a_text(model: Path, asked: l
     session.profile()
     told: list[Any] = []
 
-    def run(worker: Any, kind: str, arguments: dict[str, Any], *, on_event: Any = None) -> dict[str, Any]:
+    def run(worker: Any, kind: str, arguments: dict[str, Any], *, on_event: Any = None, wanted: Any = None) -> dict[str, Any]:
         told.append(json.loads(json.dumps(arguments["rows"])))
         return {"folder": "1", "files": {}}
 

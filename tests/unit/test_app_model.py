@@ -1,100 +1,23 @@
-"""The app without a page, on a session whose worker is a stand-in: a thread that holds the lock and answers through the store."""
+"""The app without a page, on a session whose worker is a stand-in."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Self
 
 import pytest
 
 import workbench
+from tests.unit.app_worker import HANG_S, StandIn, wait_until
 from workbench.errors import SelectionError
-from workbench.notebook.app import state
+from workbench.notebook.app import state, watcher
 from workbench.notebook.app.model import AppModel
 from workbench.notebook.app.state import AppState
 from workbench.notebook.app.teller import Teller
-from workbench.records.command import CANCELLED, FINAL_STATES, Command, Failure
-from workbench.records.trial import OK, Trial
-from workbench.records.tuning import FASTER, Final, TaskProgress
+from workbench.records.command import CANCELLED, FINAL_STATES, Failure
 from workbench.session import SessionDirectory
-from workbench.store import Store, connection
-from workbench.worker import READY
-
-HANG_S = 60
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + HANG_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
-class StandIn:
-    """Serves a session: answers everything at once but a search, which goes on until it is stopped or told to end."""
-
-    def __init__(self, directory: SessionDirectory) -> None:
-        self.directory = directory
-        self.taken: list[Command] = []
-        self.answers = threading.Event()
-        self.answers.set()
-        self._end = threading.Event()
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        assert self._started.wait(HANG_S)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.die()
-
-    def die(self) -> None:
-        """End in the middle of whatever it does."""
-        self._end.set()
-        self._thread.join(HANG_S)
-        assert not self._thread.is_alive()
-
-    def kinds(self) -> list[str]:
-        return [command.kind for command in self.taken]
-
-    def finish_search(self, *, final: bool = True) -> None:
-        with self.directory.store() as store:
-            found = store.last_command("tune")
-            assert found is not None
-            for task in store.trials.progress() if final else ():
-                store.trials.set_progress(replace(task, state="finished", final=Final(1, 100.0, 1.0, 50.0, 1.0, 1, 11, FASTER, "twice as fast")))
-            store.finish_command(found.command, result={"trials": 2, "seconds": 1.0, "stopped_because": "enough", "tasks": []})
-
-    def measure(self, task: str, name: str, number: int, time_us: float) -> None:
-        with self.directory.store() as store:
-            trial = Trial(task, number, OK, "", "f00d", "search", "here", (time_us,), 1, 0.0, 0.1, 0.1, None, time_us, 1.0)
-            store.trials.add(trial, "[]", TaskProgress(task, name, 1, state="searching", trials=number + 1, best=number, best_us=time_us))
-
-    def _serve(self) -> None:
-        with self.directory.lock() as mine, self.directory.store() as store:
-            assert mine
-            store.set_worker(1, READY)
-            self._started.set()
-            while not self._end.is_set():
-                command = store.take_command() if self.answers.is_set() else None
-                if command is None:
-                    self._end_cancelled(store)
-                    time.sleep(0.002)
-                    continue
-                self.taken.append(command)
-                if command.kind != "tune":
-                    store.finish_command(command.command, result={})
-
-    @staticmethod
-    def _end_cancelled(store: Store) -> None:
-        for number in store.open_commands():
-            if store.command(number).cancelled:
-                store.finish_command(number, cancelled=True)
+from workbench.store import connection
 
 
 @pytest.fixture
@@ -103,16 +26,16 @@ def worker(session: SessionDirectory) -> Iterator[StandIn]:
         yield stand_in
 
 
-Open = Callable[[], AppModel]
+Open = Callable[..., AppModel]
 
 
 @pytest.fixture
 def open_app(session: SessionDirectory) -> Iterator[Open]:
-    """Makes apps on the session."""
+    """Makes apps on the session, which tell their states if they are given whom."""
     apps: list[AppModel] = []
 
-    def make() -> AppModel:
-        app = AppModel(on_state=lambda _: None)
+    def make(on_state: Callable[[AppState], None] = lambda _: None) -> AppModel:
+        app = AppModel(on_state=on_state)
         apps.append(app)
         app.adopt(workbench.open(session.path))
         wait_until(lambda: app.state.profile is not None)
@@ -418,3 +341,50 @@ def test_an_app_attends_its_session_until_it_is_closed(open_app: Open, worker: S
     wait_until(session.is_attended)
     app.close()
     assert not session.is_attended()
+
+
+def test_the_death_of_a_worker_is_seen_by_the_first_look_after_it(open_app: Open, session: SessionDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    is_dead = threading.Event()
+    look = watcher.Watcher._look  # noqa: SLF001 - what the thread does again and again
+
+    def look_on(self: watcher.Watcher) -> None:
+        counts = is_dead.is_set()
+        look(self)
+        if counts:
+            seen.append(app.state.phase)
+
+    monkeypatch.setattr(watcher.Watcher, "_look", look_on)
+    told: list[AppState] = []
+    with StandIn(session) as worker:
+        app = open_app(told.append)
+        searching(app, worker)
+        worker.measure(task_of(app, "conv2d"), "conv2d", 0, 100.0)
+        wait_until(lambda: bool(app.state.progress))
+        worker.die()
+        is_dead.set()
+        wait_until(lambda: bool(seen))
+    assert seen[0] == state.STOPPED
+    assert watcher.INTERVAL_S <= 0.1, "so it is seen within a fraction of a second"
+    wait_until(lambda: told[-1].phase == state.STOPPED)
+
+
+def test_progress_alone_is_told_less_often_than_anything_else() -> None:
+    told: list[AppState] = []
+    present = AppState(phase=state.TUNING, doing="search")
+    teller = Teller(lambda: present, told.append)
+    teller.tell()
+    wait_until(lambda: len(told) == 1)
+    started = time.monotonic()
+    for number in range(40):
+        present = AppState(phase=state.TUNING, doing=f"measure {number}")
+        teller.tell()
+        time.sleep(0.005)
+    present = AppState(phase=state.PAUSED, doing="measure 39")
+    teller.tell()
+    wait_until(lambda: told[-1].phase == state.PAUSED)
+    assert len(told) <= 3 + (time.monotonic() - started) / 0.3
+    present = AppState(phase=state.PAUSED, doing="the last of all")
+    teller.tell()
+    wait_until(lambda: told[-1].doing == "the last of all")
+    teller.close()

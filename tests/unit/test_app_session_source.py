@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.unit.app_worker import StandIn, wait_until
-
 import workbench
+from tests.unit.app_worker import StandIn, wait_until
 from workbench.notebook.app.session_source import SessionSource
 from workbench.records.command import CANCELLED, Command
 from workbench.session import SessionDirectory

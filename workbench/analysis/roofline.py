@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from workbench.records.peaks import Bandwidth, Peaks, Rate
+from workbench.records.profile import Profile
 
 SOURCE = "Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009"
 COMPUTE = "compute"
@@ -86,6 +87,13 @@ def limit_percent(peaks: Peaks | None, *, flop: int | None, moved_bytes: int | N
     """The least time that the device could take, in percent of the time that a call takes; None where that is not known."""
     found = roofline(peaks, flop=flop, moved_bytes=moved_bytes, time_us=time_us)
     return None if found is None else found.percent
+
+
+def row_limits(profile: Profile, peaks: Peaks | None) -> dict[int, float]:
+    """The least time that the device could take, in percent of each row's time, by the row's number; rows of which it is not known are left out."""
+    sizes = {task.task: task.tensor_bytes for task in profile.tasks}
+    found = {row.row: limit_percent(peaks, flop=row.flop, moved_bytes=sizes.get(row.task or ""), time_us=row.time_us) for row in profile.rows}
+    return {row: percent for row, percent in found.items() if percent is not None}
 
 
 def bandwidth_for(peaks: Peaks, working_set_bytes: int) -> Bandwidth:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from rich.console import Group, RenderableType
 
-from workbench.analysis.roofline import limit_percent
+from workbench.analysis.roofline import row_limits
 from workbench.cli import formats
 from workbench.cli.grid import Column, Drawing, Grid, Line, Sentence
 from workbench.escaping import plain
@@ -60,8 +60,8 @@ def profile_table(
     """
     shown = profile.rows if all_rows else _hottest_rows(profile)
     largest_us = max((row.time_us or 0.0 for row in profile.rows), default=0.0)
-    sizes = {task.task: task.tensor_bytes for task in profile.tasks}
-    grid = Grid(columns=_COLUMNS, lines=tuple(_line(row, largest_us, _limit(row, sizes, peaks), _match(row, matches or {})) for row in shown))
+    limits, found = row_limits(profile, peaks), matches or {}
+    grid = Grid(columns=_COLUMNS, lines=tuple(_line(row, largest_us, limits.get(row.row), _match(row, found)) for row in shown))
     sentences = [("dim", words) for words in _hidden_rows(profile, shown)]
     sentences += [("bold", words) for words in _totals(profile)]
     sentences += [("", words) for words in (difference_note(profile),) if words]
@@ -102,18 +102,12 @@ def row_bar(value: float | None, largest: float) -> Drawing:
     return Drawing(*(formats.bar(share, width=_BAR_WIDTH, ascii_only=ascii_only) for ascii_only in (False, True)))
 
 
-def _limit(row: Row, sizes: Mapping[str, int | None], peaks: Peaks | None) -> str:
-    """The least time that the device could take, in percent of the row's; empty if it is not known."""
-    percent = limit_percent(peaks, flop=row.flop, moved_bytes=sizes.get(row.task or ""), time_us=row.time_us)
-    return "" if percent is None else formats.gflops(percent)
-
-
 def _match(row: Row, matches: Mapping[int, RowMatch]) -> str:
     match = matches.get(row.row)
     return "" if match is None else f"{100 * match.confidence:.0f} %{' ?' if match.is_ambiguous else ''}"
 
 
-def _line(row: Row, largest_us: float, limit: str, match: str) -> Line:
+def _line(row: Row, largest_us: float, limit: float | None, match: str) -> Line:
     broken = bool(row.nan_count or row.inf_count)
     return Line(
         cells=(
@@ -130,7 +124,7 @@ def _line(row: Row, largest_us: float, limit: str, match: str) -> Line:
             row.dtype,
             formats.operations(row.flop),
             formats.gflops(row.gflops),
-            limit,
+            "" if limit is None else formats.gflops(limit),
             _origins(row),
             match,
             row.kernel if row.kernel and row.kernel != row.node_name else "",

@@ -10,6 +10,7 @@ from typing import Any
 
 from workbench.errors import InputError, ModelError
 from workbench.escaping import plain
+from workbench.kernel.jupyter_kernel import kernel_names
 from workbench.machine import cpu_facts, cuda_facts
 from workbench.models import bundled_models
 from workbench.session import DATABASE
@@ -19,6 +20,7 @@ LAYOUTS = ("keep",)
 CUDA_ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 _MOST_SESSIONS = 20
 _LONGEST_MODEL = 4096
+_LONGEST_KERNEL = 255
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Opening:
         args: Arguments of a TE workload; None takes its own defaults.
         trust: True if the user allowed the model's own code to run.
         refresh: True measures again even if there is a profile.
+        kernel: Name of the Jupyter kernel whose environment has the TVM; empty for the app's own.
     """
 
     model: str
@@ -44,6 +47,7 @@ class Opening:
     args: tuple[Any, ...] | None = None
     trust: bool = False
     refresh: bool = False
+    kernel: str = ""
 
     @property
     def name(self) -> str:
@@ -68,6 +72,8 @@ def read_opening(values: Mapping[str, Any]) -> Opening:
         raise ModelError("No model is chosen.", "Choose one from the list, type a file's path, or drop a file.")
     if not isinstance(target, str) or not isinstance(layout, str) or layout not in LAYOUTS:
         raise InputError("The target or layout that the page sent is none.", "Reload the page.")
+    if not isinstance(kernel := values.get("kernel", ""), str) or len(kernel) > _LONGEST_KERNEL:
+        raise InputError("The kernel that the page sent is none.", "Reload the page.")
     return Opening(
         model=model.strip(),
         is_session=values.get("is_session") is True,
@@ -77,6 +83,7 @@ def read_opening(values: Mapping[str, Any]) -> Opening:
         args=_arguments(values.get("args", "")),
         trust=values.get("trust") is True,
         refresh=values.get("refresh") is True,
+        kernel=kernel,
     )
 
 
@@ -94,6 +101,11 @@ def session_choices(sessions: Path = SESSIONS) -> list[dict[str, str]]:
         except OSError:
             continue  # it has just gone
     return [{"value": str(path), "label": plain(path.name, 80)} for _, path in sorted(found, reverse=True)[:_MOST_SESSIONS]]
+
+
+def kernel_choices() -> list[dict[str, str]]:
+    """The Jupyter kernels whose environments may have the workbench and a TVM."""
+    return [{"value": name, "label": plain(words, 80)} for name, words in kernel_names().items()]
 
 
 def target_choices() -> list[dict[str, str]]:

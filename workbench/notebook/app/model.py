@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from workbench.api import Search, Session
 from workbench.api import open as open_session
-from workbench.errors import Interrupted, SelectionError, SessionError
+from workbench.errors import Interrupted, SessionError, WorkbenchError
 from workbench.kernel import Host
-from workbench.notebook.app import ticks
 from workbench.notebook.app.choices import Opening
 from workbench.notebook.app.lanes import Lane
-from workbench.notebook.app.session_view import APPLY, PROFILE, TUNE, SessionView
+from workbench.notebook.app.session_view import APPLY, PROFILE, STEPS, TUNE, SessionView
 from workbench.notebook.app.standing import LocalWork, StepClock, app_state
 from workbench.notebook.app.state import BUSY, EMPTY, SEARCHING, STOPPED, AppState, Problem
 from workbench.notebook.app.teller import Teller
+from workbench.notebook.app.ticking import Ticking, steer_towards
 from workbench.notebook.app.watcher import Watcher
 from workbench.records.command import FINAL_STATES
-from workbench.records.profile import Profile
 from workbench.records.request import IMPORTED
 from workbench.records.selection import Selection
-from workbench.records.tuning import ENDED, SearchBudget
-from workbench.selection import read_selection, write_selection
+from workbench.records.tuning import SearchBudget
 
 _POLL_S = 0.1
 _LAST_WORK_S = 2.0
@@ -33,7 +31,7 @@ _LAST_WORK_S = 2.0
 OnState = Callable[[AppState], None]
 
 
-class AppModel:
+class AppModel(Ticking):
     """What the app does and what it knows; every method returns at once.
 
     What takes long is done in threads, one for each kind of work, so that ticking never waits for a search. What goes wrong there becomes the
@@ -41,21 +39,26 @@ class AppModel:
     anew shows what the one before it did.
 
     Args:
-        on_state: Told each new state, by a thread of its own, at most twenty times a second.
-        new_host: Makes what workers run in; None takes a plain child process.
+        on_state: Told each new state, by a thread of its own: what was clicked at once, how far something is about three times a second.
+        new_host: Makes what workers run in, from the name of a Jupyter kernel, or the empty one for its own choice; None takes a plain child
+            process.
         clock: Seconds; monotonic.
     """
 
-    def __init__(self, *, on_state: OnState, new_host: Callable[[], Host] | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, on_state: OnState, new_host: Callable[[str], Host] | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._new_host = new_host
         self._clock = clock
         self._lock = threading.RLock()
         self._session: Session | None = None
+        self._kernel = ""
         self._watcher: Watcher | None = None
         self._view: SessionView | None = None
         self._local = LocalWork()
         self._steps = StepClock()
         self._is_closed = False
+        self._openings = 0
+        self._opening = 0  # the one that has no session yet
+        self._is_profile_next = False
         self._work = Lane("workbench-work", width=3)
         self._control = Lane("workbench-control", width=2)
         self._writing = Lane("workbench-writing")
@@ -76,10 +79,14 @@ class AppModel:
     # what the user wants
 
     def open(self, opening: Opening) -> None:
-        """Open a model and profile it; the session that was open is closed."""
+        """Open a model and profile it; the session that was open is closed. While something long runs, nothing is opened."""
         with self._lock:
+            if self.state.phase in BUSY:
+                return
             self._local.opening, self._local.problem = opening.name, None
-        self._do(self._work, lambda: self._open(opening))
+            self._openings += 1
+            self._opening = number = self._openings
+        self._do(self._work, lambda: self._open(opening, number))
         self._publish()
 
     def adopt(self, session: Session) -> None:
@@ -90,50 +97,15 @@ class AppModel:
         self._do(self._work, self._warm_up)
 
     def cancel(self) -> None:
-        """End the long step that runs at once, within some seconds; what was there before, or was measured so far, is kept."""
-        self._do(self._control, self._cancel)
-
-    def tick(self, rows: Collection[int]) -> None:
-        """Take the rows that are ticked now; while a search runs, it takes up or drops the tasks that changed."""
-        chosen = frozenset(rows)
-        self._change_selection(lambda view, before: ticks.tick_rows(_profile_of(view), before, chosen))
-
-    def tick_task(self, task: str, *, trials: Any = None) -> None:
-        """Tick one task, with a budget of its own if one is given."""
-
-        def ticked(view: SessionView, before: Selection | None) -> Selection:
-            tasks = {item.task for item in (() if before is None else before.tasks)} | {task}
-            made = ticks.with_tasks(_profile_of(view), before, tasks)
-            return made if trials is None else ticks.with_budget(made, task, trials=trials, seconds=None)
-
-        self._change_selection(ticked)
-
-    def untick(self, task: str) -> None:
-        """Untick one task."""
-        self._change_selection(
-            lambda view, before: ticks.with_tasks(
-                _profile_of(view), before, {item.task for item in (() if before is None else before.tasks)} - {task}
-            )
-        )
-
-    def set_task_budget(self, task: str, *, trials: Any = None, seconds: Any = None) -> None:
-        """Set budgets of one ticked task; None leaves them to the search."""
-        self._change_selection(lambda _, before: ticks.with_budget(before, task, trials=trials, seconds=seconds))
-
-    def import_selection(self, text: str) -> None:
-        """Take the selection of a file."""
-        self._change_selection(lambda view, _: read_selection(text, _profile_of(view)))
-
-    def export_selection(self) -> str:
-        """The selection as its file.
-
-        Raises:
-            SelectionError: Nothing is ticked.
-        """
-        selection = self.state.selection
-        if selection is None or not selection.tasks:
-            raise SelectionError("Nothing is ticked.", "Tick some kernels first.")
-        return write_selection(selection)
+        """End the long step that was begun at once, within some seconds; what was there before, or was measured so far, is kept."""
+        with self._lock:
+            is_dropped = self._opening != 0
+            if is_dropped:
+                self._end_opening()
+        if is_dropped:
+            self._publish()
+        else:
+            self._do(self._control, self._cancel)
 
     def tune(self, *, per_task: Any = None, trials: Any = None, seconds: Any = None) -> None:
         """Search what is ticked; tasks that have trials go on."""
@@ -199,35 +171,58 @@ class AppModel:
 
     # opening and profiling
 
-    def _open(self, opening: Opening) -> None:
+    def _open(self, opening: Opening, number: int) -> None:
+        if self._opening != number:
+            return  # cancelled while it waited
+        earlier, kernel = self._session, self._kernel
         try:
-            self._take(open_session(opening.model, **opening.options()))
-        finally:
-            with self._lock:
-                self._local.opening = ""
+            session = open_session(opening.model, **opening.options())
+        except Exception:
+            if self._opening != number:
+                return
+            self._end_opening()
+            raise
+        with self._lock:
+            is_wanted = self._opening == number
+            if is_wanted:
+                self._opening, self._is_profile_next = 0, not opening.is_session
+        if not is_wanted:
+            session.close()
+            return
+        try:
+            self._take(session, kernel=opening.kernel)
+        except Exception:
+            self._end_opening()
+            raise
         if opening.is_session:
             self._warm_up()
         else:
-            self._profile(refresh=opening.refresh)
+            self._profile(refresh=opening.refresh, go_back=lambda: self._go_back(earlier, kernel=kernel))
 
-    def _take(self, session: Session) -> None:
+    def _take(self, session: Session, *, kernel: str) -> None:
         """Show a session that was just opened; if it is the one that is shown, its warm worker stays and does what is asked for now."""
         shown = self._session
-        if shown is None or shown.path != session.path or _worker_of(shown) != _worker_of(session):
-            self._attach(session)
+        if shown is None or shown.path != session.path or _worker_of(shown) != _worker_of(session) or kernel != self._kernel:
+            self._attach(session, kernel=kernel)
             return
         shown.request = session.request
         session.close()
+        if not self._is_profile_next:
+            self._end_opening()
 
-    def _attach(self, session: Session) -> None:
+    def _end_opening(self) -> None:
+        with self._lock:
+            self._opening, self._is_profile_next, self._local.opening = 0, False, ""
+
+    def _attach(self, session: Session, *, kernel: str = "") -> None:
         """Watch another session, and show those who serve it that somebody is there."""
         self._detach()
         if self._new_host is not None and session.worker_pid is None:
-            session.use_host(self._new_host())
+            session.use_host(self._new_host(kernel))
         watcher = Watcher(session.directory, on_view=self._see, on_trouble=self._take_trouble)
         session.attend()
         with self._lock:
-            self._session, self._watcher, self._view = session, watcher, None
+            self._session, self._kernel, self._watcher, self._view = session, kernel, watcher, None
             self._local = LocalWork(opening=self._local.opening)
             self._steps = StepClock()
         watcher.start()
@@ -244,21 +239,31 @@ class AppModel:
         session, self._session = self._session, None
         return session
 
-    def _profile(self, *, refresh: bool) -> None:
-        """Profile, unless the session holds what was asked for; a session that never got a profile is let go again."""
+    def _profile(self, *, refresh: bool, go_back: Callable[[], None]) -> None:
+        """Profile, unless the session holds what was asked for; from one that never got a profile the app goes back."""
         session = self._needed()
         self._set_begun(PROFILE)
         try:
             session.profile(refresh=refresh)
         except BaseException:
             if session.stored_profile() is None:
-                self._detach()
-                with self._lock:
-                    self._view = None
+                go_back()
             raise
         finally:
             self._set_begun("")
         self._warm_up()
+
+    def _go_back(self, earlier: Session | None, *, kernel: str) -> None:
+        """Let go of the session, and show the one before it again, if there was one with a profile."""
+        if earlier is None or self._is_closed or not _has_profile(earlier):
+            self._detach()
+            with self._lock:
+                self._view = None
+            return
+        with self._lock:
+            self._local.opening = earlier.request.source.name
+        self._attach(earlier, kernel=kernel)
+        self._do(self._work, self._warm_up)
 
     def _warm_up(self) -> None:
         """Have a worker ready for the next command, unless one is at work; a session whose profile is missing needs none."""
@@ -318,7 +323,11 @@ class AppModel:
         self._do(self._control, tell)
 
     def _cancel(self) -> None:
-        self._needed().cancel_running()
+        """End the newest long command, or that which is just being given; never the warm-up before it."""
+        while not ((session := self._session) is not None and session.cancel_running(*STEPS)):
+            if self._is_closed or not (self._local.begun or self._local.opening):
+                return
+            time.sleep(_POLL_S)
 
     # ticking
 
@@ -354,7 +363,7 @@ class AppModel:
                 if self._local.ticks is after:
                     self._local.ticks = None
         if searching and (search := session.running_search()) is not None:
-            _steer_towards(search, before, after)
+            steer_towards(search, before, after)
 
     # what is seen
 
@@ -362,7 +371,9 @@ class AppModel:
         with self._lock:
             if self._watcher is None:
                 return
-            self._view, self._local.opening = view, ""
+            self._view = view
+            if not (self._opening or self._is_profile_next):
+                self._local.opening = ""
             command, now = view.command, self._clock()
             if command is not None and command.command != self._steps.command:
                 self._steps.begin(command.command)
@@ -403,6 +414,8 @@ class AppModel:
 
     def _set_begun(self, kind: str) -> None:
         with self._lock:
+            if self._is_profile_next:
+                self._end_opening()
             self._local.begun = kind
             known = None if self._view is None else self._view.command
             self._local.begun_after = 0 if known is None else known.command
@@ -415,27 +428,14 @@ class AppModel:
         return session
 
 
+def _has_profile(session: Session) -> bool:
+    """True if a session can be shown; its directory may be gone."""
+    try:
+        return session.stored_profile() is not None
+    except WorkbenchError:
+        return False
+
+
 def _worker_of(session: Session) -> tuple[int, bool]:
     """What a worker was started with and keeps."""
     return session.request.threads, session.request.source.trust
-
-
-def _profile_of(view: SessionView) -> Profile:
-    if view.profile is None:
-        raise SessionError("The session has no profile yet.", "Profile the model first.")
-    return view.profile
-
-
-def _steer_towards(search: Search, before: Selection | None, after: Selection) -> None:
-    """Have a running search take up what was ticked, drop what was unticked, and keep to other budgets."""
-    had = {} if before is None else {item.task: item for item in before.tasks}
-    has = {item.task: item for item in after.tasks}
-    at_work = {task.task for task in search.progress() if task.state not in ENDED}
-    for task in had.keys() - has.keys():
-        if task in at_work:
-            search.drop(task)
-    for task, item in has.items():
-        if task not in had:
-            search.add(task, trials=item.trials, seconds=item.seconds)
-        elif item != had[task]:
-            search.set_task_budget(task, trials=item.trials, seconds=item.seconds)

@@ -8,6 +8,7 @@ from typing import Any
 
 import ipywidgets
 
+from workbench.analysis.roofline import row_limits
 from workbench.errors import WorkbenchError
 from workbench.notebook.app.model import AppModel
 from workbench.notebook.app.session_source import SessionSource
@@ -23,6 +24,7 @@ from workbench.notebook.part import Part
 from workbench.notebook.table.table import ProfileTable
 from workbench.records.graph import GRAPH_DOCUMENT, ModelGraph
 from workbench.records.match import RowMatch
+from workbench.records.peaks import Peaks
 from workbench.records.profile import Profile
 from workbench.session import stored_comparison, stored_matches
 
@@ -53,6 +55,7 @@ class Parts:
         self._profile_id = ""
         self._comparison_id = ""
         self._profile: Profile | None = None
+        self._peaks: Peaks | None = None
         self.table: ProfileTable | None = None
         self.graph: GraphView | None = None
         self.monitor: TuningMonitor | None = None
@@ -70,6 +73,9 @@ class Parts:
                 return
             if state.profile_id != self._profile_id or self._profile is not state.profile:
                 self._make(state, state.profile)
+            elif state.peaks != self._peaks and self.table is not None:
+                self._peaks = state.peaks
+                self.table.show_profile(state.profile, state.progress, limit_percent=row_limits(state.profile, state.peaks))
             for part in (self.table, self.graph, self.inspector):
                 if part is not None:
                     part.update_progress(state.progress)
@@ -98,7 +104,7 @@ class Parts:
                 self._is_focusing = False
 
     def _focus(self, row: int | None) -> None:
-        for part in (self.table, self.graph):
+        for part in (self.table, self.graph, self.comparison):
             if part is not None and part.focus != row:
                 part.focus = row
         task = self._task_of(row)
@@ -122,9 +128,10 @@ class Parts:
     def _make(self, state: AppState, profile: Profile) -> None:
         """Make the parts of another profile; what was shown of the one before is removed."""
         self._clear()
-        self._profile_id, self._profile = state.profile_id, profile
+        self._profile_id, self._profile, self._peaks = state.profile_id, profile, state.peaks
+        limits, matches = row_limits(profile, state.peaks), self._matches()
         layout = ipywidgets.Layout(**_BESIDE)
-        self.table = ProfileTable(profile, state.progress, matches=self._matches(), theme=self._theme, layout=layout)
+        self.table = ProfileTable(profile, state.progress, limit_percent=limits, matches=matches, theme=self._theme, layout=layout)
         self.table.observe(self._on_ticked, names="ticked")
         self.table.observe(self._on_focus, names="focus")
         self.graph = self._make_graph(state, profile)
@@ -148,6 +155,7 @@ class Parts:
             return
         self.monitor = TuningMonitor(StoreFeed(session.directory), self._steer, theme=self._theme)
         self.monitor.observe(self._on_trial, names="focus_trial")
+        self.monitor.observe(self._on_task, names="task")
         self.monitor.start()
         self._live.show(self.monitor)
         if self.inspector is None:
@@ -158,6 +166,7 @@ class Parts:
         if session is None or profile is None:
             return
         self.inspector = Inspector(SessionSource(session), profile, self._model.state.progress, theme=self._theme)
+        self.inspector.observe(self._on_task, names="task")
         self._texts.show(self.inspector)
 
     def _show_comparison(self, identifier: str) -> None:
@@ -176,7 +185,7 @@ class Parts:
         if record is None:
             return
         if self.comparison is None:
-            self.comparison = ComparisonView(record, theme=self._theme)
+            self.comparison = ComparisonView(record, focus=None if self.table is None else self.table.focus, theme=self._theme)
             self.comparison.observe(self._on_focus, names="focus")
             self._result.show(self.comparison)
         else:
@@ -234,7 +243,7 @@ class Parts:
         elif request.kind == DROP:
             model.untick(request.task)
         elif request.kind == BUDGET:
-            model.set_task_budget(request.task, trials=request.trials)
+            model.set_task_trials(request.task, request.trials)
         else:
             {PAUSE: model.pause, RESUME: model.resume, STOP: model.stop}[request.kind]()
 
@@ -258,10 +267,19 @@ class Parts:
                 self._make_inspector()
             if self.inspector is not None:
                 self.inspector.show(str(task), int(number))
-            rows = self._rows_of(str(task))
-            focused = None if self.table is None else self.table.focus
-            if rows and focused not in rows:
-                self.focus(rows[0])
+            self._focus_task(str(task))
+
+    def _on_task(self, change: Any) -> None:
+        """A kernel was chosen in the monitor or in the inspector; none is the monitor's word for all."""
+        with self._lock:
+            self._focus_task(change["new"] or "")
+
+    def _focus_task(self, task: str) -> None:
+        """Look at a row of a task, unless one of them is looked at already."""
+        rows = self._rows_of(task)
+        focused = None if self.table is None else self.table.focus
+        if rows and focused not in rows:
+            self.focus(rows[0])
 
     def _task_of(self, row: int | None) -> str | None:
         rows = () if self._profile is None else self._profile.rows

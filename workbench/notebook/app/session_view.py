@@ -8,14 +8,17 @@ from typing import Any
 
 from workbench.records.command import FINAL_STATES, Command
 from workbench.records.decode import DecodeError
+from workbench.records.peaks import Peaks
 from workbench.records.profile import Profile
 from workbench.records.selection import Selection
 from workbench.records.tuning import TaskProgress, TuneRequest
-from workbench.session import NO_COMPARISON, SessionDirectory, StoredComparison, stored_comparison
+from workbench.session import NO_COMPARISON, SessionDirectory, StoredComparison, stored_comparison, stored_peaks
 from workbench.store import Store
 
 PROFILE, TUNE, APPLY = "profile", "tune", "apply"
-_STEPS = (PROFILE, TUNE, APPLY)
+STEPS = (PROFILE, TUNE, APPLY)
+"""The kinds of commands that take long."""
+
 _CONTROLS = ("pause", "resume", "stop")
 _EVENTS_BACK = 200
 
@@ -61,6 +64,7 @@ class SessionView:
         request: What the last search was asked for.
         last_stop: Why the last command ended.
         applied: What applying gave last.
+        peaks: What the device can do at most; None if that is not known.
         last_event: Number of the newest event that was read.
     """
 
@@ -83,6 +87,7 @@ class SessionView:
     request: TuneRequest | None = None
     last_stop: str = ""
     applied: StoredComparison = NO_COMPARISON
+    peaks: Peaks | None = None
     last_event: int = 0
 
     @property
@@ -107,7 +112,7 @@ def read_view(directory: SessionDirectory, store: Store, before: SessionView | N
     manifest = store.manifest()
     profile_id = _text(manifest.get("profile_id"))
     known = before is not None and before.profile_id == profile_id
-    command = store.last_command(*_STEPS)
+    command = store.last_command(*STEPS)
     worker = store.worker() if is_served else None
     phases, last_event = _phases(store, command, before)
     return SessionView(
@@ -130,6 +135,7 @@ def read_view(directory: SessionDirectory, store: Store, before: SessionView | N
         request=_request(manifest),
         last_stop=_text(_inside(manifest, "last_stop", "cause")),
         applied=_applied(store, command, before if known else None),
+        peaks=_peaks(store, command, before),
         last_event=last_event,
     )
 
@@ -174,6 +180,13 @@ def _applied(store: Store, command: Command | None, before: SessionView | None) 
     if before is not None and command == before.command:
         return before.applied
     return stored_comparison(store)
+
+
+def _peaks(store: Store, command: Command | None, before: SessionView | None) -> Peaks | None:
+    """The limits of the device; while a profile is made they may still be those of the target before."""
+    if command is not None and command.kind == PROFILE:
+        return stored_peaks(store) if command.state in FINAL_STATES else None
+    return stored_peaks(store) if before is None or before.peaks is None else before.peaks
 
 
 def _request(manifest: Mapping[str, Any]) -> TuneRequest | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from workbench.escaping import plain
 from workbench.notebook.app import state
+from workbench.notebook.app.remedies import in_the_app
 from workbench.notebook.app.session_view import APPLY, PROFILE, TUNE, Phase, SessionView
 from workbench.notebook.app.state import AppState, Problem, Step, WorkerStanding
 from workbench.records.command import DONE, FAILED, FINAL_STATES, RUNNING, Failure
@@ -36,7 +37,7 @@ class LocalWork:
     """What this front is doing, which the store does not tell yet.
 
     Attributes:
-        opening: Name of a model that is being opened; empty if none is.
+        opening: Name of a model that is being opened; empty if none is. What is shown meanwhile is another one's.
         begun: Kind of a long command that is being given; empty if none is.
         begun_after: Number of the newest long command before that one.
         problem: What went wrong last.
@@ -118,12 +119,12 @@ def app_state(view: SessionView | None, local: LocalWork, steps: tuple[Step, ...
     phase = _phase(view, local)
     return AppState(
         phase=phase,
-        model=plain(view.model, _NAME_LIMIT),
+        model=plain(local.opening or view.model, _NAME_LIMIT),
         target=plain(view.target, _NAME_LIMIT),
         engine=plain(view.engine, _NAME_LIMIT),
         place=view.place,
         worker=_worker(view, local),
-        steps=steps if phase in (state.PREPARING, state.APPLYING, state.FAILED) else (),
+        steps=steps if phase in (state.PREPARING, state.APPLYING, state.FAILED) and not local.opening else (),
         doing=_doing(view) if phase in state.SEARCHING else "",
         problem=local.problem or (None if phase in state.BUSY else _failure(view, local)),
         trouble=local.trouble,
@@ -135,11 +136,14 @@ def app_state(view: SessionView | None, local: LocalWork, steps: tuple[Step, ...
         stopped_because="" if phase in state.BUSY else plain(view.last_stop, _LONGEST),
         comparison_id=view.comparison_id,
         why_no_comparison=view.applied.why_none,
+        peaks=view.peaks,
     )
 
 
 def _phase(view: SessionView, local: LocalWork) -> str:
     command = view.command
+    if local.opening:
+        return state.PREPARING
     if _is_running(view, local):
         kind = local.begun or (command.kind if command is not None else "")
         if kind == TUNE:
@@ -198,7 +202,7 @@ def _failure(view: SessionView, local: LocalWork) -> Problem | None:
         return None
     if command.state == FAILED:
         failure = command.failure or Failure("InternalError", "The worker gave no reason.")
-        return Problem(plain(failure.message, _LONGEST), plain(failure.remedy, _LONGEST), failure.detail)
+        return Problem(plain(failure.message, _LONGEST), plain(in_the_app(failure.remedy), _LONGEST), failure.detail)
     if command.state == RUNNING and not view.is_served:
         return Problem(_WORKER_GONE, "Resume goes on with it." if command.kind == TUNE else "Try again.")
     return None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workbench.errors import InternalError, WorkbenchError
 from workbench.escaping import plain
+from workbench.notebook.app.remedies import in_the_app
+from workbench.records.peaks import Peaks
 from workbench.records.profile import Profile
 from workbench.records.selection import Selection
 from workbench.records.tuning import TaskProgress, TuneRequest
@@ -76,7 +78,7 @@ class Problem:
         known = error if isinstance(error, WorkbenchError) else InternalError(f"The workbench failed: {type(error).__name__}: {error}.")
         detail = "\n".join(str(note) for note in getattr(error, "__notes__", ()))
         remedy = known.remedy or ("" if isinstance(error, WorkbenchError) else "Please report it.")
-        return cls(plain(known.message, _REASON_LIMIT), plain(remedy, _REASON_LIMIT), detail[-_DETAIL_LIMIT:])
+        return cls(plain(known.message, _REASON_LIMIT), plain(in_the_app(remedy), _REASON_LIMIT), detail[-_DETAIL_LIMIT:])
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ class AppState:
         stopped_because: Why the last search ended; empty while one runs.
         comparison_id: Changes with every comparison; empty before the first.
         why_no_comparison: Why a comparison that is there is not shown; empty if there is none.
+        peaks: What the device can do at most; None if that is not known.
     """
 
     phase: str = EMPTY
@@ -161,6 +164,7 @@ class AppState:
     stopped_because: str = ""
     comparison_id: str = ""
     why_no_comparison: str = ""
+    peaks: Peaks | None = None
 
     @property
     def actions(self) -> frozenset[str]:
@@ -184,6 +188,11 @@ class AppState:
         """What to do next, in a sentence; never empty."""
         said = self.why_no_comparison if self.phase in (PROFILED, TUNED, STOPPED, APPLIED) else ""
         return f"{said} {_next_step(self)}".strip()
+
+
+def is_progress_alone(before: AppState, now: AppState) -> bool:
+    """True if a state is another one than before, and only because something has gone on: trials, phases of a long step, what is being done."""
+    return now != before and replace(now, progress=before.progress, steps=before.steps, doing=before.doing) == before
 
 
 def _next_step(state: AppState) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import ipywidgets
+from jupyter_client.kernelspec import NATIVE_KERNEL_NAME
 
 from workbench.api import Session
 from workbench.api import open as open_session
@@ -36,7 +37,7 @@ class Workbench(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no typ
     Args:
         session: What to show: a session, or the directory of one; None takes the session of the current folder that was used last, if there
             is any.
-        kernel: Name of the Jupyter kernel that TVM runs in; None takes this Python's own.
+        kernel: Name of the Jupyter kernel that TVM runs in unless another one is chosen on the page; None takes this Python's own.
         theme: ``auto`` follows the page; ``light`` or ``dark``.
 
     Attributes:
@@ -49,13 +50,13 @@ class Workbench(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no typ
         self._lock = threading.RLock()
         self._upload: Upload | None = None
         self.shell = Shell(self._act, theme=theme)
-        self.model = AppModel(on_state=self._draw, new_host=lambda: JupyterKernel() if kernel is None else JupyterKernel(kernel))
+        self.model = AppModel(on_state=self._draw, new_host=lambda name: JupyterKernel(name or kernel or NATIVE_KERNEL_NAME))
         self.parts = Parts(self.model, theme=theme)
         super().__init__([self.shell, self.parts.box], _dom_classes=("wb-app",), layout=ipywidgets.Layout(width="100%", overflow="visible"))
-        self.shell.choices = _choices(targets=[])
+        self.shell.choices = _choices()
         self.shell.view = shown(self.model.state)
         self.shell.observe(lambda change: self.parts.set_theme(change["new"]), names="theme")
-        self.model.do(lambda: setattr(self.shell, "choices", _choices(targets=choices.target_choices())))
+        self.model.do(self._look_around)
         self._begin(session)
         _live.add(self)
 
@@ -68,6 +69,10 @@ class Workbench(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no typ
         """Take the app off the page; a search goes on for the time of its lease."""
         self.model.close()
         self._close_widgets()
+
+    def _look_around(self) -> None:
+        """Offer what takes a while to find."""
+        self.shell.choices = {**_choices(), "targets": choices.target_choices(), "kernels": choices.kernel_choices()}
 
     def _begin(self, session: Session | str | Path | None) -> None:
         """Show a session, the one of an older app of this process included, which then is taken off its page."""
@@ -165,12 +170,13 @@ def _take_over(path: Path) -> Session | None:
     return None
 
 
-def _choices(*, targets: list[dict[str, str]]) -> dict[str, Any]:
+def _choices() -> dict[str, Any]:
     return {
         "models": choices.model_choices(),
         "sessions": choices.session_choices(),
-        "targets": targets,
+        "targets": [],
         "layouts": list(choices.LAYOUTS),
+        "kernels": [],
     }
 
 

@@ -19,6 +19,7 @@ export function makeOpener(part) {
   const layout = element("select", { class: "wb-select", "aria-label": "Layout" });
   const shapes = element("input", { class: "wb-input", type: "text", "aria-label": "Shapes of inputs with dynamic dimensions", placeholder: "input=1,3,224,224" });
   const args = element("input", { class: "wb-input", type: "text", "aria-label": "Arguments of a TE workload", placeholder: "[1, 64]" });
+  const kernel = element("select", { class: "wb-select", "aria-label": "Kernel", title: "The environment whose TVM does the work" });
   const trust = element("input", { type: "checkbox" });
   const again = element("input", { type: "checkbox" });
   const profile = element("button", { class: "wb-button wb-primary wb-profile", type: "button" }, "Profile");
@@ -31,6 +32,7 @@ export function makeOpener(part) {
       labelled("Layout", layout),
       labelled("Shapes", shapes),
       labelled("Arguments", args),
+      labelled("Kernel", kernel),
       element("label", { title: "TVMScript, torch.export archives and module:function run code of their author" }, trust, " Trust the model's own code"),
       element("label", { title: "Even if the session has a profile" }, again, " Measure again"),
     ),
@@ -63,6 +65,7 @@ export function makeOpener(part) {
       args: args.value,
       trust: trust.checked,
       refresh: again.checked,
+      kernel: kernel.value,
     });
   }
 
@@ -120,6 +123,11 @@ export function makeOpener(part) {
       );
       target.value = before || "auto";
       if (!target.value) target.value = "auto";
+      const environment = kernel.value;
+      kernel.replaceChildren(
+        element("option", { value: "" }, "the notebook's own"),
+        ...(choices.kernels ?? []).map(({ value, label }) => element("option", { value, selected: value === environment }, label)),
+      );
       layout.replaceChildren(...choices.layouts.map((value) => element("option", { value }, value === "keep" ? "the model's own" : value)));
     },
     show(view) {

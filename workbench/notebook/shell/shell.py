@@ -40,7 +40,7 @@ class Shell(Part):
 
     Attributes:
         view: What `workbench.notebook.app.shown.shown` makes of a state.
-        choices: ``models``, ``sessions``, ``targets``, ``layouts`` to choose from.
+        choices: ``models``, ``sessions``, ``targets``, ``layouts``, ``kernels`` to choose from.
     """
 
     _esm = bundled("shell.js")
