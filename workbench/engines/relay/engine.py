@@ -18,7 +18,6 @@ from workbench.engines.apply_protocol import Application
 from workbench.engines.protocol import Progress
 from workbench.engines.record_protocol import TrialRecords
 from workbench.engines.reference import KernelFacts
-from workbench.engines.relax.targets import resolve_target
 from workbench.engines.relay import model_folder
 from workbench.engines.relay.application import RelayApplication
 from workbench.engines.relay.children import START_S, Spares
@@ -32,6 +31,7 @@ from workbench.engines.relay.task_search import AUTO_SCHEDULER, RelayTaskSearch
 from workbench.engines.relay.traces import fingerprint
 from workbench.engines.relay.viewer import RelayViewer
 from workbench.engines.search_protocol import Evaluator, TaskSearch
+from workbench.engines.targets import resolve_target
 from workbench.engines.view_protocol import Viewer
 from workbench.errors import InputError, ModelError, SessionError
 from workbench.escaping import plain
