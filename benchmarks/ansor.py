@@ -26,8 +26,8 @@ import workbench
 from workbench.engines.relax.ansor.stages import Untranslatable
 from workbench.engines.relax.ansor.translate import translate
 from workbench.engines.relax.bundled_workloads import conv2d_relu
-from workbench.engines.relax.targets import resolve_target, to_tvm
 from workbench.engines.relax.workload_module import as_main
+from workbench.engines.targets import resolve_target, to_tvm
 from workbench.legacy.auto_scheduler.log import parse_auto_scheduler_log
 from workbench.legacy.auto_scheduler.workloads import LoggedWorkload, logged_workloads
 from workbench.machine import cpu_facts

@@ -36,7 +36,7 @@ def stock(name: str) -> None:
     from tvm import relax  # noqa: PLC0415
     from tvm.relax.frontend.onnx import from_onnx  # noqa: PLC0415
 
-    from workbench.engines.relax.targets import resolve_target, to_tvm  # noqa: PLC0415
+    from workbench.engines.targets import resolve_target, to_tvm  # noqa: PLC0415
 
     target = to_tvm(resolve_target("cpu", threads=1))
     started = time.perf_counter()

@@ -51,7 +51,7 @@ def overhead(directory: str) -> None:
     from workbench.engines.relax.build import build  # noqa: PLC0415
     from workbench.engines.relax.inputs import on_device  # noqa: PLC0415
     from workbench.engines.relax.instrument import run_instrumented  # noqa: PLC0415
-    from workbench.engines.relax.targets import resolve_target, to_tvm  # noqa: PLC0415
+    from workbench.engines.targets import resolve_target, to_tvm  # noqa: PLC0415
 
     lowered = program_files.load(Path(directory) / "program")
     built = build(lowered.module, to_tvm(resolve_target("cpu", threads=1)))

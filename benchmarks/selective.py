@@ -56,7 +56,7 @@ def measure(folder: str) -> dict[str, Any]:
     from workbench.engines.relax.inputs import on_device  # noqa: PLC0415
     from workbench.engines.relax.program_files import load  # noqa: PLC0415
     from workbench.engines.relax.space import prepare_intrinsics  # noqa: PLC0415
-    from workbench.engines.relax.targets import to_tvm  # noqa: PLC0415
+    from workbench.engines.targets import to_tvm  # noqa: PLC0415
     from workbench.records.target import TargetSpec  # noqa: PLC0415
     from workbench.session import SessionDirectory  # noqa: PLC0415
 

@@ -83,7 +83,7 @@ def _tensors(function: Any) -> list[Any]:
 
 
 def _target() -> Any:
-    from workbench.engines.relax.targets import resolve_target, to_tvm  # noqa: PLC0415
+    from workbench.engines.targets import resolve_target, to_tvm  # noqa: PLC0415
 
     return to_tvm(resolve_target("cpu", threads=cpu_facts().physical_cores))
 

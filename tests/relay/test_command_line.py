@@ -55,7 +55,7 @@ def test_the_whole_job_is_done_from_the_command_line(call: Callable[..., Answer]
     assert set(spaces["fused_nn_contrib_conv2d_NCHWc_nn_relu"]) == {"auto-scheduler", "autotvm"}
     assert all(size >= 1 for sizes in spaces.values() for size in sizes.values())
     assert "autotvm" not in spaces["fused_nn_softmax"]
-    selected = answer_of(call("select", "--session", "s", "--ops", "conv2d", "--json", "-"))["tasks"]
+    selected = answer_of(call("select", "--session", "s", "--ops", "nn.conv2d", "--json", "-"))["tasks"]
     (task,) = {item["task"] for item in selected if "conv2d" in item["name"]}
     assert call("select", "--session", "s", "--tasks", task).returncode == 0
 

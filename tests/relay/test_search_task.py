@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 import workbench
 from tests.relay.test_models_in import LAYERS
 from workbench.errors import ModelError
-from workbench.records.trial import MeasureOptions
+from workbench.records.trial import OK, MeasureOptions
 
 ARGS = (1, 7, 7, 32, 16, 3, 3, 1, 1)
 QUICK = MeasureOptions(repeat=3, min_repeat_ms=1.0)
@@ -55,7 +54,7 @@ def test_the_best_is_read_built_and_right(task: workbench.SearchTask, old_python
     assert done.returncode == 0, done.stderr
     assert "T.prim_func" in task.print_best("tir")
     assert "def " in task.print_best("schedule", trial=1)
-    assert json.loads(task.session.manifest()["target"]["config"])["kind"] == "llvm"
+    assert task.session.manifest()["target"]["kind"] == "llvm"
 
 
 def test_it_is_gone_on_with(task: workbench.SearchTask) -> None:
@@ -76,6 +75,11 @@ def test_a_function_of_the_old_python_needs_trust_and_one_of_this_process_is_ref
     options = {"engine": "relay", "python": old_python, "threads": 2}
     with workbench.SearchTask("layers_of_old_tvm:scaled", (6, 8, 3.0), "cpu", trust=True, **options) as own:
         assert "scaled(i" in own.compute_dag
+        own.tune(3, measure=QUICK).wait(HANG_S)
+        assert [trial.status for trial in own.trials()] == [OK] * 3
+        path = own.session.path
+    with workbench.open(path, python=old_python) as reopened, pytest.raises(ModelError, match="runs Python code"):
+        reopened.inspect(reopened.profile().tasks[0].task, "tir")
     with (
         workbench.SearchTask(lambda size: [], (4,), "cpu", session=tmp_path / "lambda", **options) as refused,
         pytest.raises(ModelError, match="says nothing to the old TVM"),

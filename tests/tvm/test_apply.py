@@ -27,9 +27,9 @@ from workbench.engines.relax import program_files
 from workbench.engines.relax.applying.scheduling import with_schedules
 from workbench.engines.relax.engine import RelaxEngine
 from workbench.engines.relax.search.sketches import trace_json
-from workbench.engines.relax.targets import to_tvm
 from workbench.engines.relax.workload_module import as_main, fingerprint
 from workbench.engines.search_protocol import Failed
+from workbench.engines.targets import to_tvm
 from workbench.errors import SessionError
 from workbench.records.comparison import BASELINE, RECORD, KernelComparison
 from workbench.records.target import TargetSpec

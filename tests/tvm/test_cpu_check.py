@@ -16,7 +16,7 @@ from tvm.s_tir import meta_schedule
 from workbench.engines.relax.build import with_default_schedules
 from workbench.engines.relax.cpu_check import NotCheckable, runnable_on_cpu
 from workbench.engines.relax.search_spaces import make_space
-from workbench.engines.relax.targets import resolve_target, to_tvm
+from workbench.engines.targets import resolve_target, to_tvm
 
 Array = np.ndarray[Any, Any]
 CPU = to_tvm(resolve_target("cpu", threads=2))

@@ -17,7 +17,7 @@ from tvm import te, topi
 
 from workbench.engines.relax.build import with_default_schedules
 from workbench.engines.relax.cuda_code import KernelResources, NotCompiled, cuda_source, ptxas_report
-from workbench.engines.relax.targets import resolve_target, to_tvm
+from workbench.engines.targets import resolve_target, to_tvm
 from workbench.errors import EnvironmentFault
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on PATH")

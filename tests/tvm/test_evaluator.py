@@ -27,8 +27,8 @@ from workbench.engines.reference import KernelFacts, Reference
 from workbench.engines.relax.build import with_default_schedules
 from workbench.engines.relax.search import build_job, measure_job
 from workbench.engines.relax.search.evaluator import RelaxEvaluator
-from workbench.engines.relax.targets import resolve_target, to_tvm
 from workbench.engines.search_protocol import Artifact, Candidate, Failed, Measured
+from workbench.engines.targets import resolve_target, to_tvm
 from workbench.errors import Interrupted
 from workbench.isolation import Message
 from workbench.records.trial import (

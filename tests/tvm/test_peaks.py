@@ -8,7 +8,7 @@ import pytest
 
 import workbench
 from workbench.engines.relax.peaks import measure_peaks, peaks_key, triad_levels
-from workbench.engines.relax.targets import resolve_target
+from workbench.engines.targets import resolve_target
 from workbench.errors import Interrupted
 from workbench.machine import cpu_facts
 from workbench.peak_cache import cache_folder, keep_peaks

@@ -22,7 +22,7 @@ from workbench.engines.relax.build import unbound_kernels
 from workbench.engines.relax.search.task_search import RelaxTaskSearch
 from workbench.engines.relax.search_spaces import SearchSpace, make_space, space_names, user_space
 from workbench.engines.relax.space import design_size, space_size, tilings
-from workbench.engines.relax.targets import resolve_target, to_tvm
+from workbench.engines.targets import resolve_target, to_tvm
 from workbench.errors import ModelError, TargetError
 from workbench.records.tuning import SPACES_OF
 from workbench.workloads import load_schedule

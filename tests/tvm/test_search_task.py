@@ -16,9 +16,9 @@ import tvm_ffi
 from tvm import te
 
 import workbench
-from workbench.engines.relax.targets import resolve_target, to_tvm
 from workbench.engines.relax.views import scheduled, write_library
 from workbench.engines.relax.workload_module import as_main
+from workbench.engines.targets import resolve_target, to_tvm
 from workbench.errors import EnvironmentFault, InputError, ModelError, SelectionError
 from workbench.records.trial import OK, UNMEASURED
 from workbench.records.tuning import FASTER, NOT_FASTER

@@ -12,8 +12,9 @@ import pytest
 from tvm.s_tir import meta_schedule
 from tvm.target import Target, TargetKind
 
-from workbench.engines.relax import abi_check, targets
-from workbench.engines.relax.targets import CUDA_LIMITS, resolve_target, target_tags, to_tvm
+from workbench.engines import targets
+from workbench.engines.relax import abi_check
+from workbench.engines.targets import CUDA_LIMITS, resolve_target, target_tags, to_tvm
 from workbench.errors import TargetError
 from workbench.legacy.target_string import KIND_OPTIONS
 from workbench.records.target import TargetSpec

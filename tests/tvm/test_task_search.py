@@ -28,9 +28,9 @@ from workbench.engines.relax.search.sketches import trace_json
 from workbench.engines.relax.search.task_search import RelaxTaskSearch
 from workbench.engines.relax.search_spaces import SearchSpace, make_space, user_space
 from workbench.engines.relax.space import space_size
-from workbench.engines.relax.targets import resolve_target, to_tvm
 from workbench.engines.relax.workload_module import as_main
 from workbench.engines.search_protocol import Candidate, Experience, Outcome
+from workbench.engines.targets import resolve_target, to_tvm
 from workbench.errors import InputError, InternalError, ModelError
 from workbench.legacy.auto_scheduler.log import parse_auto_scheduler_log
 from workbench.legacy.auto_scheduler.workloads import logged_workloads

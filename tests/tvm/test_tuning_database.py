@@ -15,7 +15,7 @@ from tvm import te
 from tvm.s_tir import meta_schedule
 
 from workbench.engines.relax.space import prepare_intrinsics
-from workbench.engines.relax.targets import resolve_target, to_tvm
+from workbench.engines.targets import resolve_target, to_tvm
 from workbench.tuning_database import (
     RECORD_FILE,
     WORKLOAD_FILE,

@@ -18,7 +18,7 @@ from tvm import te
 from tvm.s_tir import meta_schedule
 from tvm.target import Target, codegen
 
-from workbench.engines.relax import targets
+from workbench.engines import targets
 
 SIZE = 32
 

@@ -34,11 +34,11 @@ from workbench.engines.relax.search.processes import new_nursery
 from workbench.engines.relax.search.task_search import RelaxTaskSearch
 from workbench.engines.relax.search_spaces import SearchSpace, make_space, user_space
 from workbench.engines.relax.space import prepare_intrinsics
-from workbench.engines.relax.targets import resolve_target, to_tvm
 from workbench.engines.relax.viewer import IsolatedViewer
 from workbench.engines.relax.views import scheduled, write_library
 from workbench.engines.relax.workload_module import as_main
 from workbench.engines.search_protocol import Evaluator, TaskSearch
+from workbench.engines.targets import resolve_target, to_tvm
 from workbench.engines.view_protocol import Viewer
 from workbench.errors import ModelError, SessionError
 from workbench.isolation import Nursery

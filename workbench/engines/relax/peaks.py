@@ -19,8 +19,8 @@ from tvm.script import tirx as T
 from workbench.analysis.confidence import spread
 from workbench.engines.protocol import Progress
 from workbench.engines.relax.build import compiled
-from workbench.engines.relax.targets import to_tvm
 from workbench.engines.relax.view_cpu import target_vector_bits
+from workbench.engines.targets import to_tvm
 from workbench.errors import Interrupted
 from workbench.escaping import plain
 from workbench.machine import cpu_facts, cuda_facts, memory_facts

@@ -16,11 +16,11 @@ from workbench.analysis.view_catalogue import why_not
 from workbench.analysis.view_links import ambiguous_names, asm_links, cuda_links, llvm_links, schedule_links, tir_links
 from workbench.engines.relax import view_cpu, view_cuda
 from workbench.engines.relax.compute_dag import compute_dag
-from workbench.engines.relax.targets import to_tvm
 from workbench.engines.relax.view_knobs import knobs_of
 from workbench.engines.relax.view_lowered import lowered
 from workbench.engines.relax.views import Scheduled, generated_source, schedule_source, scheduled, untuned_remark
 from workbench.engines.relax.workload_module import as_main
+from workbench.engines.targets import to_tvm
 from workbench.errors import WorkbenchError
 from workbench.isolation import Message
 from workbench.machine import cuda_toolkit

@@ -18,7 +18,6 @@ from workbench.engines.apply_protocol import Application
 from workbench.engines.protocol import Progress
 from workbench.engines.record_protocol import TrialRecords
 from workbench.engines.reference import KernelFacts
-from workbench.engines.relax.targets import resolve_target
 from workbench.engines.relay import model_folder
 from workbench.engines.relay.application import RelayApplication
 from workbench.engines.relay.children import START_S, Spares
@@ -32,6 +31,7 @@ from workbench.engines.relay.task_search import AUTO_SCHEDULER, RelayTaskSearch
 from workbench.engines.relay.traces import fingerprint
 from workbench.engines.relay.viewer import RelayViewer
 from workbench.engines.search_protocol import Evaluator, TaskSearch
+from workbench.engines.targets import resolve_target
 from workbench.engines.view_protocol import Viewer
 from workbench.errors import InputError, ModelError, SessionError
 from workbench.escaping import plain
@@ -44,6 +44,7 @@ from workbench.records.profile import CallTime, Kernel, KernelCall, Measurement
 from workbench.records.request import ModelSource
 from workbench.records.target import TargetSpec
 from workbench.records.trial import MeasureOptions
+from workbench.workloads import BUNDLED
 
 LAYOUTS = ("keep",)
 
@@ -66,6 +67,7 @@ class RelayEngine:
     def __init__(self, python: Path, *, threads: int) -> None:
         self._python = python
         self._threads = threads
+        self._workload: tuple[str, list[Any]] | None = None
         self._main = self._make_child()
         self._spares = Spares(self._make_child)
         self._runner: Home | None = None
@@ -109,7 +111,12 @@ class RelayEngine:
                 "A function of this Python's TVM says nothing to the old TVM.", "Give it as module:function, with --trust: the old Python imports it."
             )
         self._description = None
-        return tuple(self._main.call("importing.import_model", model_request(source, seed=seed)).value["notes"])
+        request = model_request(source, seed=seed)
+        own = source.kind == "workload" and source.workload not in BUNDLED
+        if own:
+            self._main.close()  # which may know the module as it was before
+        self._workload = (source.workload, request["args"]) if own else None
+        return tuple(self._main.call("importing.import_model", request).value["notes"])
 
     def lower(self, target: TargetSpec, *, layout: str, fusion: bool, on_progress: Progress) -> tuple[str, ...]:
         """Lower the imported model."""
@@ -279,8 +286,8 @@ class RelayEngine:
 
     def load(self, directory: Path, target: TargetSpec, *, trust: bool = False) -> None:
         """Take up a lowered model that `save` wrote."""
-        del trust  # a Relay module brings no code
         facts = model_folder.facts_in(directory)
+        self._workload = model_folder.workload_in(directory, trust=trust)  # all else brings no code
         self._take_up(target)
         try:
             self._described(facts, graph=False)
@@ -291,7 +298,14 @@ class RelayEngine:
         self._ready_home().call("about.versions", {})  # which loads the model, and refuses what is none
 
     def _make_child(self) -> Interpreter:
-        return Interpreter(self._python, threads=self._threads)
+        return Interpreter(self._python, threads=self._threads, prepare=self._preparation)
+
+    def _preparation(self) -> tuple[str, dict[str, Any]] | None:
+        """What each process has to import before it can read the kernels of a TE workload of the user's."""
+        if self._workload is None:
+            return None
+        workload, arguments = self._workload
+        return "importing.prepare", {"workload": workload, "args": arguments, "folder": str(Path.cwd())}
 
     def _take_up(self, target: TargetSpec) -> None:
         """Forget the model before, and what holds it."""
@@ -311,6 +325,8 @@ class RelayEngine:
         shutil.rmtree(self._program, ignore_errors=True)
         self._program.mkdir()
         self._main.call("files.save", {"folder": str(self._program)})
+        if self._workload is not None:
+            model_folder.put_workload(self._program, *self._workload)
 
     def _ready(self) -> Description:
         if self._description is None:

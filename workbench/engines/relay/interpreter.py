@@ -32,6 +32,7 @@ _RAISED: dict[str, type[WorkbenchError]] = {
 _PRINTED_BYTES = 1 << 24
 _WORDS_BYTES = 4096
 _OWN_END_S = 1.0
+_PREPARE_S = 180.0
 
 
 class ChildFault(EnvironmentFault):
@@ -78,14 +79,26 @@ class Interpreter:
         threads: Threads that run kernels.
         log: Where the process prints to; None keeps its last words alone.
         folder: Where its package `tvm_side` lies.
+        prepare: Name and arguments of a call that has to come before all others in each process, asked before every call; None for none.
     """
 
-    def __init__(self, python: Path, *, threads: int, log: Path | None = None, folder: Path = FOLDER) -> None:
+    def __init__(
+        self,
+        python: Path,
+        *,
+        threads: int,
+        log: Path | None = None,
+        folder: Path = FOLDER,
+        prepare: Callable[[], tuple[str, Mapping[str, Any]] | None] = lambda: None,
+    ) -> None:
         self.python = python
         self.threads = threads
         self.log = log
         self.starts = 0
         self._folder = folder
+        self._prepare = prepare
+        self._prepared: tuple[str, Mapping[str, Any]] | None = None
+        self._is_preparing = False
         self._process: subprocess.Popen[bytes] | None = None
         self._life = -1
         self._printed = -1
@@ -125,6 +138,7 @@ class Interpreter:
             ChildTimeout: No answer in time; it was killed.
             InternalError: The call failed in a way that nobody foresaw; the process goes on.
         """
+        self._get_prepared()
         pieces = wire.encode(Frame({"call": name, "arguments": dict(arguments)}, tuple(blobs)))
         process = self._process if self._process is not None and self.alive else self._start()
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -150,6 +164,17 @@ class Interpreter:
             self.close()
             raise
         return _answer(frame)
+
+    def _get_prepared(self) -> None:
+        wanted = self._prepare()
+        if wanted is None or self._is_preparing or (self.alive and self._prepared == wanted):
+            return
+        self._is_preparing = True
+        try:
+            self.call(*wanted, timeout_s=_PREPARE_S)
+        finally:
+            self._is_preparing = False
+        self._prepared = wanted
 
     def kill(self) -> None:
         """Kill the process and all that it started; who waits for its answer is told."""

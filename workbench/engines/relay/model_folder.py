@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from workbench.errors import SessionError
 from workbench.escaping import plain
+from workbench.models import check_trust
+from workbench.records.request import ModelSource
 from workbench.regular_files import read_text
 from workbench.whole_files import whole_folder
 
-MODULE, FACTS = "module.json", "kernels.json"
+MODULE, FACTS, WORKLOAD = "module.json", "kernels.json", "workload.json"
 
 
 def put(written: Path, directory: Path) -> None:
@@ -40,3 +42,28 @@ def facts_in(directory: Path) -> Mapping[str, Any]:
         raise SessionError(
             f"The program in {plain(str(directory), 120)} is missing or damaged: {plain(str(error), 200)}.", "Profile the model again."
         ) from error
+
+
+def put_workload(written: Path, workload: str, arguments: Sequence[Any]) -> None:
+    """Note whose TE workload the written model is: whoever reads it has to import that first."""
+    (written / WORKLOAD).write_text(json.dumps({"workload": workload, "args": list(arguments)}), encoding="utf-8")
+
+
+def workload_in(directory: Path, *, trust: bool) -> tuple[str, list[Any]] | None:
+    """The user's TE workload that a model is, and its arguments; None if it is none.
+
+    Raises:
+        ModelError: Its code has to run, which the user did not allow.
+        SessionError: The note is damaged.
+    """
+    try:
+        values = json.loads(read_text(directory / WORKLOAD))
+        workload, arguments = str(values["workload"]), list(values["args"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise SessionError(
+            f"The program in {plain(str(directory), 120)} is damaged: {plain(str(error), 200)}.", "Profile the model again."
+        ) from error
+    check_trust(ModelSource(kind="workload", name=workload, workload=workload, trust=trust))
+    return workload, arguments

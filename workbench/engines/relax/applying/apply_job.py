@@ -18,8 +18,8 @@ from workbench.engines.relax.applying.scheduling import built_with, replayed
 from workbench.engines.relax.build import build
 from workbench.engines.relax.inputs import random_inputs
 from workbench.engines.relax.lowering import Lowered
-from workbench.engines.relax.targets import to_tvm
 from workbench.engines.relax.workload_module import fingerprint
+from workbench.engines.targets import to_tvm
 from workbench.errors import WorkbenchError
 from workbench.isolation import Message
 from workbench.records.target import TargetSpec

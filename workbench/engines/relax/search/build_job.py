@@ -15,7 +15,7 @@ import tvm
 from workbench.engines.relax.build import compiled, has_import
 from workbench.engines.relax.cpu_check import NotCheckable, runnable_on_cpu
 from workbench.engines.relax.cuda_code import cuda_source, ptxas_report
-from workbench.engines.relax.targets import to_tvm
+from workbench.engines.targets import to_tvm
 from workbench.isolation import Message
 from workbench.records.target import TargetSpec
 

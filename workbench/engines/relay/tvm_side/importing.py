@@ -90,13 +90,25 @@ def _workload(arguments: dict[str, Any]) -> Source:
     name = arguments["workload"]
     if name in BUNDLED:
         return replace(_source(BUNDLED[name](*arguments["args"]), arguments, {}, plain_operators), is_operator=True)
+    return replace(_source(_own_workload(arguments), arguments, {}, plain_operators), is_operator=True)
+
+
+def prepare(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progress: Any) -> None:
+    """Make a ``workload`` of the user's known to this process, so that it can read functions that call it."""
+    del held, blobs, progress
+    _own_workload(arguments)
+
+
+def _own_workload(arguments: dict[str, Any]) -> Any:
+    """The Relay function of a workload of the user's, whose module is imported from a ``folder``."""
+    name = arguments["workload"]
     module_name, _, function_name = name.partition(":")
     sys.path.insert(0, arguments["folder"])
     try:
         function: Any = importlib.import_module(module_name)
         for part in function_name.split("."):
             function = getattr(function, part)
-        module = as_relay(function, arguments["args"], name)
+        return as_relay(function, arguments["args"], name)
     except Refusal:
         raise
     except Exception as error:
@@ -105,7 +117,6 @@ def _workload(arguments: dict[str, Any]) -> Source:
         ) from error
     finally:
         sys.path.remove(arguments["folder"])
-    return replace(_source(module, arguments, {}, plain_operators), is_operator=True)
 
 
 _READERS: dict[str, Callable[[dict[str, Any]], Source]] = {"relay": _relay_text, "relay_json": _relay_json, "onnx": _onnx, "workload": _workload}
@@ -234,4 +245,4 @@ def _check_static(main: Any, shapes: dict[str, Any], weights: dict[str, Any]) ->
             raise Refusal(MODEL, f"{name} has the shape {tuple(shape)}, not {tuple(shapes[name])}.", "Leave its shape out.")
 
 
-CALLS = {"import_model": import_model}
+CALLS = {"import_model": import_model, "prepare": prepare}
