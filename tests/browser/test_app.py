@@ -189,6 +189,8 @@ def test_a_kernel_that_restarts_finds_the_search_that_runs_and_names_are_text(op
     app.wait_for_phase("tuning")
     app.wait_for_selected("1 task")
     app.wait_for_trials(3)
+    named = run_in_kernel(app.page, "print(app.model.state.model)").strip()
+    assert app.shell.get_by_label("Model", exact=True).input_value() == named, "and not what its session's folder is called"
     app.button("Stop").click()
     app.wait_for_phase("tuned", "stopped")
     assert app.page.evaluate("document.body.dataset.hacked") is None, "names are text everywhere"

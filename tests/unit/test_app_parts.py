@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +158,7 @@ def compare(app: Workbench, session: SessionDirectory) -> None:
     kernels = tuple(KernelComparison(100.0, 1.0, 50.0, 1.0, kernel=f"k{row}", weight=2, rows=(row, row + 7)) for row in (0, 1, 3))
     record = Comparison("net", "relax", "cpu", Timing(1000.0), kernels, Verification(verified=True), applied=True, applied_at=1.0)
     with session.store() as store:
-        store.write_document("comparison", record.to_dict())
+        store.write_document("comparison", replace(record, profile_id=store.manifest()["profile_id"]).to_dict())
         store.add_command("apply", {})
     wait_until(lambda: app.parts.comparison is not None)
 

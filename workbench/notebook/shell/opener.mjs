@@ -136,7 +136,8 @@ export function makeOpener(part) {
       profile.classList.toggle("wb-primary", !view.profiled);
       for (const control of [model, browse, target, typed]) control.disabled = !may;
       cancel.hidden = !view.actions.includes("cancel");
-      if (view.model && view.model !== shownModel && document.activeElement !== model && !sending) {
+      const isOpen = view.profiled && view.phase !== "preparing"; // a session that is being opened is called what its folder is called
+      if (isOpen && view.model && view.model !== shownModel && document.activeElement !== model && !sending) {
         shownModel = view.model;
         if (!model.value) model.value = view.model;
       }
