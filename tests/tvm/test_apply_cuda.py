@@ -18,8 +18,8 @@ from workbench.engines.relax.applying.scheduling import built_with
 from workbench.engines.relax.build import with_default_schedules
 from workbench.engines.relax.lowering import Lowered
 from workbench.engines.relax.search.sketches import trace_json
-from workbench.engines.relax.targets import resolve_target, to_tvm
 from workbench.engines.relax.workload_module import as_main, fingerprint
+from workbench.engines.targets import resolve_target, to_tvm
 
 ROWS, INNER, COLUMNS = 16, 24, 40
 CUDA = to_tvm(resolve_target("cuda:sm_90", threads=2))

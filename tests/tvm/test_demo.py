@@ -20,7 +20,7 @@ from workbench.cli.main import main
 from workbench.engines.relax import program_files
 from workbench.engines.relax.build import build
 from workbench.engines.relax.lowering import Lowered
-from workbench.engines.relax.targets import to_tvm
+from workbench.engines.targets import to_tvm
 from workbench.records.comparison import Comparison
 from workbench.records.target import TargetSpec
 from workbench.session import SessionDirectory
