@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
+from playwright.sync_api import TimeoutError as PageTimeoutError
 
 from tests.browser.lab import wait_for_kernel
 from tests.browser.rows import box, cell, shown
@@ -100,9 +101,14 @@ class AppPage:
 
     def wait_for_trials(self, count: int) -> None:
         """Wait until so many trials are drawn."""
-        self.page.wait_for_function(
-            "(count) => Number(document.querySelector('.wb-monitor')?.dataset.wbEnd ?? 0) >= count", arg=count, timeout=LONG_MS
-        )
+        drawn = "(count) => Number(document.querySelector('.wb-monitor')?.dataset.wbEnd ?? 0) >= count"
+        try:
+            self.page.wait_for_function(drawn, arg=count, timeout=LONG_MS)
+        except PageTimeoutError as error:
+            monitor = self.page.locator(".wb-monitor").inner_text()[:1500]
+            raise AssertionError(
+                f"{self.drawn_trials()} of {count} trials are drawn, {self.phase()}:\n{self.shell.inner_text()}\n{monitor}"
+            ) from error
 
     def drawn_trials(self) -> int:
         return int(self.page.locator(".wb-monitor").get_attribute("data-wb-end") or 0)
