@@ -26,7 +26,7 @@ def matched(network: str, variant: str, folder: Path) -> list[Verdict]:
 
 
 @pytest.mark.parametrize("variant", ["blocked", "plain"])
-@pytest.mark.parametrize("network", ["mlp", "resnet18"])
+@pytest.mark.parametrize("network", ["mlp", pytest.param("resnet18", marks=pytest.mark.slow)])
 def test_every_row_of_the_sample_networks_is_right(network: str, variant: str, tmp_path: Path) -> None:
     found = matched(network, variant, tmp_path)
     assert [(item.node, item.wrong) for item in found if item.wrong] == []
