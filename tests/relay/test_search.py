@@ -225,7 +225,7 @@ def test_schedules_of_another_search_of_the_same_kernel_are_tried_first(lab: Lab
         for place, candidate in enumerate(task.propose(2)):
             records.append(task, trial_of(candidate, 10.0 + place), candidate.trace)
     records.close()
-    found = for_target(read_autotvm_log(tmp_path / "autotvm.log"), TARGET).records
+    found = for_target(read_autotvm_log(tmp_path / AUTOTVM_LOG), TARGET).records
     assert len(found) == 4
     task = lab.task(DENSE, "autotvm-random", seed=8)
     taken = task.transfer(found)
