@@ -34,11 +34,11 @@ def open_app(session: SessionDirectory) -> Iterator[Open]:
     """Makes apps on the session, which tell their states if they are given whom."""
     apps: list[AppModel] = []
 
-    def make(on_state: Callable[[AppState], None] = lambda _: None) -> AppModel:
+    def make(on_state: Callable[[AppState], None] = lambda _: None, *, with_profile: bool = True) -> AppModel:
         app = AppModel(on_state=on_state)
         apps.append(app)
         app.adopt(workbench.open(session.path))
-        wait_until(lambda: app.state.profile is not None)
+        wait_until(lambda: app.state.profile is not None or not with_profile)
         return app
 
     yield make
@@ -273,6 +273,16 @@ def test_a_session_that_cannot_be_read_is_looked_at_again(open_app: Open, sessio
     with session.store() as store:
         store._sql.execute("DELETE FROM selection")  # noqa: SLF001
     wait_until(lambda: app.state.trouble is None)
+
+
+def test_a_session_that_is_damaged_from_the_beginning_keeps_nobody_from_another_model(
+    open_app: Open, worker: StandIn, session: SessionDirectory
+) -> None:
+    with session.store() as store:
+        store._sql.execute("INSERT OR REPLACE INTO selection VALUES (1, '{')")  # noqa: SLF001 - as a damaged disk would
+    app = open_app(with_profile=False)
+    wait_until(lambda: app.state.trouble is not None and app.state.phase not in state.BUSY)
+    assert state.OPEN in app.state.actions
 
 
 def test_a_model_that_cannot_be_opened_leaves_what_was_open(open_app: Open, worker: StandIn) -> None:

@@ -273,6 +273,8 @@ class WorkerProcess:
         self.kill()
         with contextlib.suppress(WorkbenchError), self._directory.store() as store:
             store.finish_command(pending.number, cancelled=True)
+            if pending.kind == SEARCH and not self._directory.is_served():
+                store.end_search("stopped by the user")
 
     def stop(self) -> None:
         """End the worker, unless another front waits for its answer, or a search may outlive this front: then it ends after that."""

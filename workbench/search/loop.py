@@ -248,12 +248,12 @@ class Search:
         if trial.status not in {DEVICE_LOST, UNMEASURED}:  # neither says anything of the schedule
             run.unlearned.put(Outcome(candidate.fingerprint, trial.time_us, trial.build_s))
         self._keep(run, trial, artifact)
-        if outcome is not None:
-            self._watch_device(trial)
         if is_baseline and trial.status in {OK, UNMEASURED}:
             run.has_reference = True
         elif is_baseline:
             self._agenda.end(run, FAILED, f"the untuned kernel has no time: {trial.status}: {plain(trial.error.strip(), 300)}")
+        if outcome is not None:
+            self._watch_device(trial)
 
     def _run_on_device(self, run: TaskRun, artifact: Artifact, *, is_baseline: bool) -> Measured | Failed:
         best_us = None if is_baseline else run.progress.best_us

@@ -26,6 +26,9 @@ from workbench.records.selection import Selection
 from workbench.records.tuning import SearchBudget
 
 _POLL_S = 0.1
+_CANCEL_S = 30.0
+"""How long Cancel waits for the command that it is to end to be given."""
+
 _LAST_WORK_S = 2.0
 
 OnState = Callable[[AppState], None]
@@ -93,7 +96,11 @@ class AppModel(Ticking):
         """Show a session that is open already; its worker, if there is none yet, runs where this app has them run."""
         with self._lock:
             self._local.opening = session.request.source.name
-        self._attach(session)
+        try:
+            self._attach(session)
+        except Exception:
+            self._end_opening()
+            raise
         self._do(self._work, self._warm_up)
 
     def cancel(self) -> None:
@@ -183,7 +190,7 @@ class AppModel(Ticking):
             self._end_opening()
             raise
         with self._lock:
-            is_wanted = self._opening == number
+            is_wanted = self._opening == number and not self._is_closed
             if is_wanted:
                 self._opening, self._is_profile_next = 0, not opening.is_session
         if not is_wanted:
@@ -193,6 +200,8 @@ class AppModel(Ticking):
             self._take(session, kernel=opening.kernel)
         except Exception:
             self._end_opening()
+            session.close()
+            self._go_back(earlier, kernel=kernel)
             raise
         if opening.is_session:
             self._warm_up()
@@ -324,8 +333,9 @@ class AppModel(Ticking):
 
     def _cancel(self) -> None:
         """End the newest long command, or that which is just being given; never the warm-up before it."""
+        deadline = time.monotonic() + _CANCEL_S
         while not ((session := self._session) is not None and session.cancel_running(*STEPS)):
-            if self._is_closed or not (self._local.begun or self._local.opening):
+            if self._is_closed or not (self._local.begun or self._local.opening) or time.monotonic() > deadline:
                 return
             time.sleep(_POLL_S)
 
@@ -387,6 +397,8 @@ class AppModel(Ticking):
     def _take_trouble(self, trouble: Problem | None) -> None:
         with self._lock:
             self._local.trouble = trouble
+            if trouble is not None and self._view is None and not (self._opening or self._is_profile_next):
+                self._local.opening = ""  # it is open, and cannot be seen: that keeps nobody from another one
         self._publish()
 
     def _publish(self) -> None:

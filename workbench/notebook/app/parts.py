@@ -75,7 +75,7 @@ class Parts:
                 self._make(state, state.profile)
             elif state.peaks != self._peaks and self.table is not None:
                 self._peaks = state.peaks
-                self.table.show_profile(state.profile, state.progress, limit_percent=row_limits(state.profile, state.peaks))
+                self.table.show_profile(state.profile, state.progress, limit_percent=row_limits(state.profile, state.peaks), matches=self._matches())
             for part in (self.table, self.graph, self.inspector):
                 if part is not None:
                     part.update_progress(state.progress)
