@@ -76,7 +76,7 @@ format: $(READY) ## Format the code and mend what ruff can mend
 wheel: $(READY) ## Build the wheel into dist/
 	$(BIN)/python -m hatchling build -t wheel
 
-bench: $(READY) ## Measure the benchmarks (about 80 minutes on an idle machine) and write docs/benchmarks.md
+bench: $(READY) ## Measure the benchmarks (some hours on an idle machine) and write docs/benchmarks.md
 	$(BIN)/python benchmarks/lowering.py
 	$(BIN)/python benchmarks/profiling.py
 	$(BIN)/python benchmarks/growth.py

@@ -311,7 +311,7 @@ VAIN = """
 import json, sys
 import numpy as np
 sys.path[0] = sys.argv[1]
-from tvm_side import importing, lowering, sketches, targets, vain
+from tvm_side import giving_up, importing, lowering, sketches, targets
 from tvm_side.failing import Refusal
 from tvm_side.held import Held
 from tvm.auto_scheduler import ComputeDAG
@@ -321,7 +321,7 @@ targets.take(held, {"config": json.loads(sys.argv[3]), "machine": "x86_64"}, (),
 importing.import_model(held, {"kind": "relay", "path": sys.argv[2], "names": [], "shapes": {}, "seed": 0}, (), None)
 lowering.lower(held, {"fusion": True}, (), lambda *step: None)
 sketches.begin(held, {"kernel": sys.argv[4], "search": "a", "seed": 0}, (), None)
-vain.LIMIT_S = 2.0
+giving_up.LIMIT_S = 2.0
 xgb_model.get_per_store_features_from_states = lambda states, task: [np.zeros((1, 1)) for _ in states]
 stock, calls = ComputeDAG.apply_steps_from_state, []
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.legacy.auto_scheduler.workloads import LoggedWorkload
+from workbench.records.request import RELAY
 from workbench.records.target import TargetSpec
 from workbench.records.trial import Trial
 from workbench.session import RECORDS
@@ -16,7 +17,6 @@ from workbench.tuning_database import RECORD_FILE, Database, TuningRecord, for_t
 from workbench.worker.autotvm_records import autotvm_log, read_autotvm_log
 from workbench.worker.old_logs import Translated, old_log
 
-_WITH_TEMPLATES = "relay"
 _NO_TEMPLATES = "it is a log of AutoTVM, whose templates today's TVM does not have; an engine for older TVM takes it (--engine relay)"
 
 
@@ -105,10 +105,10 @@ def _has_records(text: str) -> bool:
 def _source(text: str, target: TargetSpec, engine: str) -> _Source:
     folder = _folder(text)
     log = autotvm_log(folder)
-    if log is None or (engine != _WITH_TEMPLATES and (folder / RECORD_FILE).is_file()):
+    if log is None or (engine != RELAY and (folder / RECORD_FILE).is_file()):
         found = read_database(folder)
         return _Source(text, len(found.records), len(found.bad_lines), for_target(found, target.options))
     found = read_autotvm_log(log)
-    if engine != _WITH_TEMPLATES:
+    if engine != RELAY:
         return _Source(text, len(found.records), len(found.bad_lines), Database((), ()), _NO_TEMPLATES)
     return _Source(text, len(found.records), len(found.bad_lines), for_target(found, target.options))

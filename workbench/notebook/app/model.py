@@ -62,10 +62,11 @@ class AppModel(Ticking):
         self._openings = 0
         self._opening = 0  # the one that has no session yet
         self._is_profile_next = False
+        self._opener = Lane("workbench-open")  # one after the other: a cancelled opening takes its folder away, which may be the next one's too
         self._work = Lane("workbench-work", width=3)
         self._control = Lane("workbench-control", width=2)
         self._writing = Lane("workbench-writing")
-        self._lanes = (self._work, self._control, self._writing)
+        self._lanes = (self._opener, self._work, self._control, self._writing)
         self._teller = Teller(lambda: self.state, on_state)
 
     @property
@@ -89,7 +90,7 @@ class AppModel(Ticking):
             self._local.opening, self._local.problem = opening.name, None
             self._openings += 1
             self._opening = number = self._openings
-        self._do(self._work, lambda: self._open(opening, number))
+        self._do(self._opener, lambda: self._open(opening, number))
         self._publish()
 
     def adopt(self, session: Session) -> None:

@@ -171,8 +171,8 @@ class Parts:
 
     def _show_comparison(self, identifier: str) -> None:
         session = self._model.session
-        self._comparison_id = identifier
         if session is None or not identifier:
+            self._comparison_id = identifier
             self._result.show()
             self._end("comparison")
             return
@@ -184,6 +184,7 @@ class Parts:
             return
         if record is None:
             return
+        self._comparison_id = identifier  # what could not be read is read again
         if self.comparison is None:
             self.comparison = ComparisonView(record, focus=None if self.table is None else self.table.focus, theme=self._theme)
             self.comparison.observe(self._on_focus, names="focus")

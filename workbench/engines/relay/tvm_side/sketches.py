@@ -15,10 +15,10 @@ from tvm.auto_scheduler.relay_integration import traverse_to_get_io_tensors
 from tvm.auto_scheduler.workload_registry import register_workload_tensors
 
 from .failing import MODEL, Refusal
+from .giving_up import GivenUpError, Watch
 from .held import Held
 from .kernel_code import find_kernel, lower
 from .targets import last_line
-from .vain import GivenUpError, Watch
 from .wire import Blob
 
 _PARAMETERS = {"evolutionary_search_population": 64, "evolutionary_search_num_iters": 3, "sample_init_min_population": 32}
@@ -142,7 +142,7 @@ def compute_tensors(function: Any, target: Any) -> list[Any]:
 
 
 def _restored(task: Any, line: str) -> Any:
-    """The state of a line; None if it does not fit the kernel any more."""
+    """The state of a line; None if it does not fit the kernel any more: then it tells the search nothing, and TVM says so in errors of many kinds."""
     try:
         found = measure_record.load_record_from_string(_with_result(line))[0]
         if found.task.workload_key != task.workload_key:
