@@ -1,4 +1,7 @@
-"""Tiers: tests below ``tests/tvm`` are marked ``tvm``, and tests whose machine or package is missing are skipped with the remedy."""
+"""Tiers: tests below ``tests/tvm`` are marked ``tvm``, those of a browser come last.
+
+Tests whose machine or package is missing are skipped with the remedy.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from tests.old_python import WHERE, find_old_python
 from workbench.machine import cuda_facts
 
 TVM_TESTS = Path(__file__).parent / "tvm"
+BROWSER_TESTS = Path(__file__).parent / "browser"
 RELAY_TESTS = Path(__file__).parent / "relay"
 
 
@@ -37,6 +41,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.tvm)
         if item.path.is_relative_to(RELAY_TESTS):
             item.add_marker(pytest.mark.relay)
+    items.sort(key=_drives_a_browser)
+
+
+def _drives_a_browser(item: pytest.Item) -> bool:
+    """True for the tests that come last: while their browser runs, the thread of the tests has an event loop, and no test can run its own."""
+    return item.path.is_relative_to(BROWSER_TESTS)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

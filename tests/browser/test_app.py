@@ -51,6 +51,7 @@ def test_the_whole_job_on_squeezenet_by_mouse(open_app: Open, server: Server, fo
     app.wait_for_trials(TASKS + 2)  # a baseline each, and a candidate
     app.button("Pause").click()
     app.wait_for_phase("paused")
+    app.wait_for_python("print(app.model.state.phase, app.model.state.doing == '')", "paused True")  # the trial under way has been finished
     paused = measured(app)
     inspect_and_diff(app)
     assert measured(app) == paused, "a search that pauses measures nothing"

@@ -279,8 +279,9 @@ def test_a_transfer_tells_what_each_source_gave(session: SessionDirectory, ticke
     answer = call("tune", "--session", "s", "--per-task", "6", "--transfer", "first", "empty/s", "--json", "out.json", "-q")
     assert answer.returncode == 0, answer.stderr
     first, empty = json.loads((tmp_path / "out.json").read_text())["transfer"]
-    assert first == {"source": str(tmp_path / "first"), "records": 4, "bad_lines": 0, "for_target": 4, "schedules": 4, "workloads": []}
-    assert empty == {"source": str(tmp_path / "empty" / "s"), "records": 0, "bad_lines": 0, "for_target": 0, "schedules": 0, "workloads": []}
+    four, none = (dict.fromkeys(("records", "for_target", "schedules"), count) | {"bad_lines": 0, "workloads": [], "why": ""} for count in (4, 0))
+    assert first == {"source": str(tmp_path / "first"), **four}
+    assert empty == {"source": str(tmp_path / "empty" / "s"), **none}
     assert f"from {tmp_path / 'first'}: 4 schedules taken; 4 of 4 records for this target" in answer.stdout
     with session.store() as store:
         assert [stored.trial.origin for stored in store.trials.all()] == ["baseline", *["transfer"] * 4, "search"]

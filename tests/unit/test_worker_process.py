@@ -100,6 +100,24 @@ def test_what_the_worker_answers_reaches_the_caller_as_it_was_raised(session: Se
         WorkerProcess(session, threads=1).run("profile", {})
 
 
+def test_no_worker_is_started_for_what_another_fronts_worker_has_answered_and_ended(
+    session: SessionDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer_and_end(directory: SessionDirectory) -> bool:
+        with directory.store() as store:
+            command = store.take_command()
+            if command is not None:
+                store.finish_command(command.command, result={"x": 1})
+        return False
+
+    def fail(worker: WorkerProcess, number: int) -> None:
+        raise AssertionError(f"a worker for command {number}, which is answered")
+
+    monkeypatch.setattr(SessionDirectory, "is_served", answer_and_end)
+    monkeypatch.setattr(WorkerProcess, "_start", fail)
+    assert WorkerProcess(session, threads=1).run("profile", {}) == {"x": 1}
+
+
 def test_a_front_is_told_once_what_its_command_waits_for(session: SessionDirectory) -> None:
     told: list[Event] = []
     worker = WorkerProcess(session, threads=1)

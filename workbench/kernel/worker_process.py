@@ -171,8 +171,6 @@ class WorkerProcess:
             if command.state in FINAL_STATES:
                 return answer_of(command)
             if not self._is_alive(store, pending.number):
-                if store.command(pending.number).state in FINAL_STATES:
-                    return None  # another front's worker has answered just now, and ended
                 self._check_not_orphaned(store, pending.number)
                 if pending.stops != self._stops:
                     raise Interrupted("The session was closed.", "What was finished before is saved.")
@@ -203,7 +201,7 @@ class WorkerProcess:
         """
         with self._lock:
             if not self._is_started:
-                return self._directory.is_served()
+                return self._is_served(store, number)
             pid = self._pid
             try:
                 code = self._host.exit_code()
@@ -222,7 +220,11 @@ class WorkerProcess:
                 death.add_note(tail)
             self._note(store, number, death)
             raise death
-        return self._directory.is_served()
+        return self._is_served(store, number)
+
+    def _is_served(self, store: Store, number: int) -> bool:
+        """True if another front's worker will answer the command, or has answered it just now and ended."""
+        return self._directory.is_served() or store.command(number).state in FINAL_STATES
 
     def _let_go_of_a_dead_one(self) -> None:
         """Forget a worker that ended before a command was given: its end was none of that command."""
