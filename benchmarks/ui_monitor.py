@@ -1,7 +1,7 @@
 """The monitor of a search in a real page: 100,000 trials opened, 64 more of them, an hour of 20 a second, and plotly.js on its way.
 
 ``python benchmarks/ui_monitor.py`` writes ``results/ui_monitor.json``. Needs Chromium, like the browser tests, whose server and browser it uses.
-Times of an update are from before the session is read, in the notebook's kernel, to the points being drawn, in the page.
+Times of an update are from before the session is read, in the notebook's kernel, to the frame that shows the points, in the page.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ print(json.dumps([begun, told, posts]))
 WATCH = """() => {
     window.drawn = [];
     for (const root of document.querySelectorAll('.wb-monitor')) {
-        const note = () => window.drawn.push([Date.now() / 1000, Number(root.dataset.wbEnd)]);
+        const note = () => requestAnimationFrame(() => window.drawn.push([Date.now() / 1000, Number(root.dataset.wbEnd)]));
         new MutationObserver(note).observe(root, {attributeFilter: ['data-wb-end']});
     }
 }"""

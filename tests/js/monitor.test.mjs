@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { extendSteps, extensions, growable, unpack } from "../../workbench/notebook/monitor/arrays.mjs";
+import { extendPoints, extendSteps, growable, unpack } from "../../workbench/notebook/monitor/arrays.mjs";
 import { budget, controls, duration, forecast, modelTime, sparkPoints, standing, times } from "../../workbench/notebook/monitor/words.mjs";
 
 const bufferOf = (...numbers) => new DataView(Float32Array.from(numbers).buffer);
@@ -23,12 +23,11 @@ test("points grow as 32-bit floats and lines as plain arrays", () => {
   assert.ok(Array.isArray(line.x));
 });
 
-test("one call extends all traces that get the same attributes, each of them once", () => {
-  const calls = extensions({ 0: { x: [1], y: [2], "marker.color": [0.5] }, 2: { x: [3], y: [0] }, 3: { y: [1], x: [4] } });
-  assert.deepEqual(calls.map(({ places }) => places), [[0], [2, 3]]);
-  assert.deepEqual(Object.keys(calls[0].update).sort(), ["marker.color", "x", "y"]);
-  assert.deepEqual(calls[1].update.x.map((array) => [...array]), [[3], [4]]);
-  assert.deepEqual(extensions({}), []);
+test("points come behind those that a trace has", () => {
+  const [trace] = growable([{ x: [1], y: [2], marker: { color: [0.5], size: 4 } }]);
+  extendPoints(trace, { x: Float32Array.of(3, 4), y: [5, 6], "marker.color": [0.25, 0.75] });
+  assert.deepEqual([[...trace.x], [...trace.y], [...trace.marker.color], trace.marker.size], [[1, 3, 4], [2, 5, 6], [0.5, 0.25, 0.75], 4]);
+  assert.ok(trace.x instanceof Float32Array && trace.marker.color instanceof Float32Array);
 });
 
 test("the end of a best line moves on and new bests come before it", () => {

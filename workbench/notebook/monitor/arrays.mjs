@@ -15,7 +15,7 @@ function floats(view) {
   return new Float32Array(bytes.slice(start, start + view.byteLength));
 }
 
-/** Traces that can grow: points as 32-bit floats, which plotly extends only by their like; lines as plain arrays, whose end moves. */
+/** Traces that can grow: points as 32-bit floats; lines as plain arrays, whose end moves. */
 export function growable(traces) {
   return traces.map((trace) => {
     const make = trace.line ? Array.from : (numbers) => Float32Array.from(numbers);
@@ -27,21 +27,21 @@ export function growable(traces) {
   });
 }
 
-/**
- * What `Plotly.extendTraces` takes, of `{place: {"x": ..., "y": ..., "marker.color": ...}}`; one call for each set of attributes.
- *
- * @returns {{update: Record<string, Float32Array[]>, places: number[]}[]}
- */
-export function extensions(append) {
-  const calls = new Map();
-  for (const [place, added] of Object.entries(append)) {
-    const names = Object.keys(added).sort();
-    const call = calls.get(names.join()) ?? { update: Object.fromEntries(names.map((name) => [name, []])), places: [] };
-    calls.set(names.join(), call);
-    for (const name of names) call.update[name].push(Float32Array.from(added[name]));
-    call.places.push(Number(place));
+/** Appends points to a trace that `growable` made: `added` is `{"x": ..., "y": ..., "marker.color": ...}`. */
+export function extendPoints(trace, added) {
+  for (const [path, numbers] of Object.entries(added)) {
+    const names = path.split(".");
+    const last = names.pop();
+    const owner = names.reduce((value, name) => value[name], trace);
+    owner[last] = joined(owner[last], numbers);
   }
-  return [...calls.values()];
+}
+
+function joined(before, added) {
+  const all = new Float32Array(before.length + added.length);
+  all.set(before);
+  all.set(added, before.length);
+  return all;
 }
 
 /** A line that holds its last value: its last point is where it is now, which moves on; before it come new points. */

@@ -1,6 +1,6 @@
 /** One chart: a figure from Python, new points appended to it, theme, size, and what the pointer does there. */
 import { coalesce, element } from "../part.mjs";
-import { extendSteps, extensions, growable, unpack } from "./arrays.mjs";
+import { extendPoints, extendSteps, growable, unpack } from "./arrays.mjs";
 
 const CONFIG = { displaylogo: false, responsive: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
 const RESIZE_MS = 80;
@@ -37,11 +37,10 @@ export function makeChart(part, Plotly, { label, onHover, onClick, onView }) {
   async function extend(change, buffers) {
     if (!shown) return;
     const { append = {}, steps = {}, ends = {}, replace = {} } = unpack(change, buffers);
+    for (const [place, added] of Object.entries(append)) extendPoints(host.data[place], added);
     for (const [place, end] of Object.entries(ends)) extendSteps(host.data[place], steps[place], end);
     for (const [place, arrays] of Object.entries(replace)) Object.assign(host.data[place], arrays);
-    const calls = extensions(append);
-    if (calls.length === 0) await Plotly.redraw(host);
-    for (const { update, places } of calls) await Plotly.extendTraces(host, update, places);
+    await Plotly.redraw(host);
   }
 
   function listen() {

@@ -121,8 +121,9 @@ export default definePart("monitor", (part) => {
     if (state.waiting > MOST_WAITING) return skip();
     draw(content.generation, async () => {
       await state.latency.extend(content.latency, buffers);
-      await state.course.extend(content.forecast, buffers);
       part.root.dataset.wbEnd = content.end;
+      await turn(); // the page shows the points before it draws the other chart
+      await state.course.extend(content.forecast, buffers);
     });
   });
 
@@ -134,6 +135,9 @@ export default definePart("monitor", (part) => {
   drawn = prepare();
   drawn.catch(fail);
 });
+
+/** Resolves when the page has had its turn. */
+const turn = () => new Promise((resolve) => setTimeout(resolve));
 
 function makeBar(part, canSteer) {
   const chip = element("span", { class: "wb-chip" });
