@@ -57,6 +57,7 @@ class Session(HandsOut):
     Attributes:
         directory: Where it lives.
         request: What it profiles.
+        python: The old Python that its workers run TVM in; empty if there is none. It is not kept in the directory.
 
     Args:
         content: The model itself if it is in this process alone: a pickled function, or an IRModule as JSON.
@@ -66,6 +67,7 @@ class Session(HandsOut):
     def __init__(self, directory: SessionDirectory, request: ProfileRequest, *, content: bytes = b"", python: str = "") -> None:
         self.directory = directory
         self.request = request
+        self.python = python
         source = request.source
         self._module = content if source.kind == "ir_json" else b""
         function = content if source.kind == "function" else b""

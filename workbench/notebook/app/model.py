@@ -78,6 +78,10 @@ class AppModel(Ticking):
         if not self._opener.drop():
             self._do(self._control, self._cancel)
 
+    def consider_engine(self, engine: str, python: str) -> None:
+        """Say before a model is opened what an engine lacks here."""
+        self._opener.consider_engine(engine, python)
+
     def tune(self, *, per_task: Any = None, trials: Any = None, seconds: Any = None) -> None:
         """Search what is ticked; tasks that have trials go on."""
         selection = self.state.selection

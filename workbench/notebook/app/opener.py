@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from workbench.api import Session
 from workbench.api import open as open_session
@@ -11,7 +13,10 @@ from workbench.notebook.app.choices import Opening
 from workbench.notebook.app.lanes import Work
 from workbench.notebook.app.session_view import PROFILE
 from workbench.notebook.app.stage import Stage
-from workbench.records.request import IMPORTED
+from workbench.notebook.app.state import Problem
+from workbench.old_python import find_old_python, need_old_python
+from workbench.records.request import IMPORTED, RELAY
+from workbench.session import SessionDirectory
 
 
 class Opener:
@@ -29,6 +34,7 @@ class Opener:
         self._aside = aside
         self._openings = 0
         self._pending = 0  # the one that has no session yet
+        self._lack: Problem | None = None
 
     def open(self, opening: Opening) -> None:
         """Open a model and profile it; the session that was open is closed."""
@@ -60,6 +66,10 @@ class Opener:
             self._stage.publish()
         return is_dropped
 
+    def consider_engine(self, engine: str, python: str) -> None:
+        """Say before a model is opened what an engine lacks here; what was said of another choice is taken back."""
+        self._in_turn(lambda: self._consider_engine(engine, python))
+
     def warm_up(self) -> None:
         """Have a worker ready for the next command, unless one is at work; a session whose profile is missing needs none."""
         session = self._stage.needed_session()
@@ -67,13 +77,20 @@ class Opener:
         if can_run and not self._stage.is_closed and session.running_search() is None:
             session.warm_up()
 
+    def _consider_engine(self, engine: str, python: str) -> None:
+        lack = _lack_of(engine, python)
+        with self._stage.lock:
+            said, self._lack = self._lack, lack
+            if lack is not None or (said is not None and self._stage.local.problem == said):
+                self._stage.show_problem(lack)
+
     def _open(self, opening: Opening, number: int) -> None:
         if self._pending != number:
             return  # cancelled while it waited
         stage = self._stage
         earlier, kernel = stage.session, stage.kernel
         try:
-            session = open_session(opening.model, **opening.options())
+            session = open_session(opening.model, **_options(opening))
         except Exception:
             if self._pending != number:
                 return
@@ -151,6 +168,29 @@ def _has_profile(session: Session) -> bool:
         return False
 
 
-def _worker_of(session: Session) -> tuple[int, bool]:
+def _options(opening: Opening) -> dict[str, Any]:
+    """The arguments of `workbench.open`; a session of today's engine has no use for the Python that is named on the page."""
+    options = opening.options()
+    if opening.is_session and opening.python:
+        with SessionDirectory.open(Path(opening.model)).store() as store:
+            request = store.request()
+        if request is None or request.engine != RELAY:
+            del options["python"]
+    return options
+
+
+def _lack_of(engine: str, python: str) -> Problem | None:
+    """What an engine needs and does not find; starts nothing."""
+    if engine != RELAY:
+        return None
+    try:
+        need_old_python(find_old_python(python))
+    except WorkbenchError as error:
+        return Problem.of(error)
+    return None
+
+
+def _worker_of(session: Session) -> tuple[int, bool, str, str]:
     """What a worker was started with and keeps."""
-    return session.request.threads, session.request.source.trust
+    request = session.request
+    return request.threads, request.source.trust, request.engine, session.python
