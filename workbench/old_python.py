@@ -40,7 +40,8 @@ def find_old_python(given: str = "") -> str:
     """The program's path; empty if none is given or named.
 
     Args:
-        given: A path, a name on PATH, or the name of a Jupyter kernelspec; empty takes the environment variable's.
+        given: A path, the name of a Jupyter kernelspec, or a name on PATH; empty takes the environment variable's. A name is never that of a file of
+            the current folder, which may be a stranger's.
 
     Raises:
         InputError: What is given is no program and no kernelspec.
@@ -48,8 +49,8 @@ def find_old_python(given: str = "") -> str:
     text = given.strip() or os.environ.get(VARIABLE, "").strip()
     if not text:
         return ""
-    path = Path(text).expanduser()
-    if os.sep in text or path.is_file():
+    if os.sep in text:
+        path = Path(text).expanduser()
         if not path.is_file() or not os.access(path, os.X_OK):
             raise InputError(f"{plain(text, 200)} is no program.", "Give the Python itself, for example /opt/tvm/bin/python.")
         return str(path.absolute())  # a virtual environment's Python is a link, and is told by its place
@@ -101,7 +102,7 @@ def need_old_python(python: str) -> None:
         EnvironmentFault: There is none.
     """
     if not python:
-        raise EnvironmentFault("This session is one of the relay engine, which needs a Python with an old TVM.", HOW_TO)
+        raise EnvironmentFault("The relay engine needs a Python with an old TVM, and none is named.", HOW_TO)
 
 
 def _of_kernelspec(name: str) -> str | None:

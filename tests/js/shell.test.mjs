@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { budget, duration, forecast, leading, percent, pieces, stepsNow, ticked, times } from "../../workbench/notebook/shell/words.mjs";
+import { budget, duration, engineChoice, forecast, leading, percent, pieces, stepsNow, ticked, times } from "../../workbench/notebook/shell/words.mjs";
 
 test("what is ticked is said with its share", () => {
   assert.equal(ticked({ count: 5, share: 0.829, measured: true }), "5 tasks · 83 % of the time");
@@ -53,6 +53,12 @@ test("only the step that runs goes on between two messages", () => {
   const steps = [{ name: "import", seconds: 1 }, { name: "lower", seconds: 2 }];
   assert.deepEqual(stepsNow(steps, 0.5, true).map(({ seconds }) => seconds), [1, 2.5]);
   assert.deepEqual(stepsNow(steps, 0.5, false).map(({ seconds }) => seconds), [1, 2]);
+});
+
+test("only the engine of an old TVM is asked for with a Python", () => {
+  assert.deepEqual(engineChoice("relay", " /opt/tvm/bin/python "), { engine: "relay", python: "/opt/tvm/bin/python" });
+  assert.deepEqual(engineChoice("relax", "/opt/tvm/bin/python"), { engine: "relax", python: "" });
+  assert.deepEqual(engineChoice("", ""), { engine: "relax", python: "" });
 });
 
 test("the pieces of a file are all of it", () => {

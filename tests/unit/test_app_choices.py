@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from workbench.errors import InputError, ModelError
-from workbench.notebook.app.choices import Opening, model_choices, read_opening, session_choices, target_choices
+from workbench.notebook.app.choices import Opening, engine_choices, model_choices, read_engine, read_opening, session_choices, target_choices
 from workbench.notebook.app.uploads import Upload
 from workbench.session import SessionDirectory
 
@@ -33,6 +33,35 @@ def test_a_request_to_open_becomes_arguments() -> None:
 def test_trust_is_given_by_true_alone() -> None:
     assert not read_opening({"model": "m", "trust": "true"}).trust
     assert not read_opening({"model": "m", "trust": 1}).trust
+
+
+def test_an_engine_comes_with_the_python_that_it_needs_and_a_session_with_its_own_engine() -> None:
+    relay = {"model": "net.relay", "engine": "relay", "python": " old-tvm "}
+    assert (read_opening(relay).engine, read_opening(relay).python) == ("relay", "old-tvm")
+    assert read_opening(relay).options() | {"engine": "relay", "python": "old-tvm"} == read_opening(relay).options()
+    assert "engine" not in read_opening(relay | {"is_session": True}).options()
+    assert read_opening(relay | {"is_session": True}).options()["python"] == "old-tvm"
+    assert read_opening({"model": "net", "python": "/opt/tvm/bin/python"}).python == "", "nobody asked for the engine that starts it"
+    assert [choice["value"] for choice in engine_choices()] == ["relax", "relay"]
+    assert engine_choices()[0]["label"].startswith("relax: TVM 0.")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"engine": "nnvm"},
+        {"engine": ["relay"]},
+        {"engine": None},
+        {"engine": "relay", "python": 7},
+        {"engine": "relay", "python": "x" * 5000},
+        {"engine": "relay", "python": "/bin/sh\x00"},
+        {"engine": "relay", "python": "python\n-c"},
+    ],
+)
+def test_an_engine_that_is_none_is_refused_with_a_remedy(values: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as caught:
+        read_engine(values)
+    assert caught.value.remedy
 
 
 @pytest.mark.parametrize(

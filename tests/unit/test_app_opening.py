@@ -12,7 +12,7 @@ import pytest
 import workbench
 from tests.unit.app_worker import HANG_S, StandIn, wait_until
 from tests.unit.conftest import Sessions
-from workbench.notebook.app import model as app_model
+from workbench.notebook.app import opener as app_opener
 from workbench.notebook.app import state
 from workbench.notebook.app.choices import Opening
 from workbench.notebook.app.model import AppModel
@@ -37,13 +37,13 @@ def app(session: SessionDirectory) -> Iterator[AppModel]:
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Sessions are opened as soon as it is set."""
     gate = threading.Event()
-    real = app_model.open_session
+    real = app_opener.open_session
 
     def open_late(*arguments: Any, **options: Any) -> Any:
         assert gate.wait(HANG_S)
         return real(*arguments, **options)
 
-    monkeypatch.setattr(app_model, "open_session", open_late)
+    monkeypatch.setattr(app_opener, "open_session", open_late)
     yield gate
     gate.set()
 

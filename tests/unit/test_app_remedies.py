@@ -7,6 +7,7 @@ import pytest
 from workbench.errors import ModelError
 from workbench.notebook.app.remedies import in_the_app
 from workbench.notebook.app.state import Problem
+from workbench.old_python import HOW_TO
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,7 @@ from workbench.notebook.app.state import Problem
             "Free some space, or start the notebook in another folder: its sessions lie beside it.",
         ),
         ("Search first: workbench select --share 0.8, then workbench tune.", "Tick some kernels and press Tune."),
+        (HOW_TO, "Name one in Python, beside Engine under More, or in WORKBENCH_RELAY_PYTHON; environment-relay.yml or `make venv-relay` makes one."),
         ("See: workbench tasks.", "Choose one of the table."),
         ("Apply again: workbench apply.", "Press Apply."),
         ("Profile the model: workbench profile MODEL.", "Choose a model and press Profile."),

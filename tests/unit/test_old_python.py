@@ -38,6 +38,17 @@ def test_it_is_the_program_of_a_kernelspec(tmp_path: Path, monkeypatch: pytest.M
     assert find_old_python("old-tvm") == sys.executable
 
 
+def test_a_name_is_never_that_of_a_file_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("env", "planted"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    assert find_old_python("env") == str(Path("/usr/bin/env"))
+    with pytest.raises(InputError, match="no program"):
+        find_old_python("planted")
+    assert find_old_python("./planted") == str(tmp_path / "planted")
+
+
 @pytest.mark.parametrize("given", ["/no/such/python", "/usr/bin/", "no-such-kernelspec"])
 def test_what_is_none_is_refused(given: str) -> None:
     with pytest.raises(InputError):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.api.given import names, row_numbers
 from workbench.records.match import RowMatch
 from workbench.records.profile import DEBUG_RUNTIME_COLUMNS, Profile, Row, Task
+from workbench.records.request import ProfileRequest
 from workbench.records.selection import Selection
 from workbench.selection import select
 from workbench.session import SessionDirectory, stored_matches
@@ -101,3 +102,16 @@ class SessionProfile:
         record = self.record
         time = "not measured" if record.total_us is None else f"{record.total_us:,.1f} us"
         return f"<SessionProfile {record.model} on {record.target}: {len(record.rows)} rows, {len(record.tasks)} tasks, {time}>"
+
+
+def stored_profile(directory: SessionDirectory, *, answering: ProfileRequest | None = None) -> SessionProfile | None:
+    """The profile that a session holds, if it holds one, and if it answers what is asked for."""
+    with directory.store() as store:
+        record = store.profile()
+        is_answer = answering is None or _answers(store.request(), answering)
+    return None if record is None or not is_answer else SessionProfile(directory, record)
+
+
+def _answers(known: ProfileRequest | None, asked: ProfileRequest) -> bool:
+    """True if a profile that was made for one request answers another."""
+    return known is not None and known.asks_the_same(asked) and asked.repeat in (None, known.repeat)

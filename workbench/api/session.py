@@ -5,48 +5,40 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self, TypeVar
+from typing import Any, BinaryIO, Self
 
-import ml_dtypes
-import numpy as np
-
+from workbench.api.applying import Applier
 from workbench.api.comparison import Comparison
-from workbench.api.given import row_numbers, text, whole_number
+from workbench.api.debug_outputs import Arrays, debug_outputs
+from workbench.api.given import whole_number
 from workbench.api.handing_out import HandsOut
 from workbench.api.inspecting import Inspector
-from workbench.api.library import library_databases
-from workbench.api.profile import SessionProfile
+from workbench.api.model_graph import model_graph
+from workbench.api.profile import SessionProfile, stored_profile
+from workbench.api.replaying import Replayer
 from workbench.api.search import Search
+from workbench.api.searching import Searches
 from workbench.api.tune_request import make_request
-from workbench.api.winner import trial_number, winner
-from workbench.errors import EnvironmentFault, InputError, SelectionError, SessionError
-from workbench.escaping import plain, plain_value
-from workbench.kernel import Host, OnEvent, Pending, WorkerProcess
-from workbench.library import Library
+from workbench.errors import EnvironmentFault, InputError, SessionError
+from workbench.escaping import plain
+from workbench.kernel import Host, OnEvent, WorkerProcess
 from workbench.models import check_trust
-from workbench.records.command import FINAL_STATES, RUNNING
-from workbench.records.comparison import Comparison as ComparisonRecord
 from workbench.records.comparison import Verification
-from workbench.records.decode import DecodeError
-from workbench.records.graph import GRAPH_DOCUMENT, ModelGraph
+from workbench.records.graph import ModelGraph
 from workbench.records.knob import KnobEffects
 from workbench.records.peaks import Peaks
 from workbench.records.request import IMPORTED, MOST_ROUNDS, ProfileRequest
 from workbench.records.rerun import Rerun
 from workbench.records.selection import Selection
 from workbench.records.trial import BASELINE, MeasureOptions
-from workbench.records.tuning import SearchBudget, TuneRequest
+from workbench.records.tuning import SearchBudget
 from workbench.records.view import Inspection, ViewInfo
 from workbench.records.view_diff import ViewDiff
-from workbench.session import SessionDirectory, stored_comparison
-from workbench.worker import SEARCH
-
-Decoded = TypeVar("Decoded")
+from workbench.session import SessionDirectory
 
 
 class Session(HandsOut):
@@ -57,6 +49,7 @@ class Session(HandsOut):
     Attributes:
         directory: Where it lives.
         request: What it profiles.
+        python: The old Python that its workers run TVM in; empty if there is none. It is not kept in the directory.
 
     Args:
         content: The model itself if it is in this process alone: a pickled function, or an IRModule as JSON.
@@ -66,11 +59,15 @@ class Session(HandsOut):
     def __init__(self, directory: SessionDirectory, request: ProfileRequest, *, content: bytes = b"", python: str = "") -> None:
         self.directory = directory
         self.request = request
+        self.python = python
         source = request.source
         self._module = content if source.kind == "ir_json" else b""
         function = content if source.kind == "function" else b""
         self._worker = WorkerProcess(directory, threads=request.threads, function=function, trust=source.trust, engine=request.engine, python=python)
         self._inspector = Inspector(directory, self._run)
+        self._searches = Searches(directory, self._worker)
+        self._applier = Applier(directory, self._run)
+        self._replayer = Replayer(directory, self._run)
         self._attendance: BinaryIO | None = None
         self._process = os.getpid()
         atexit.register(self.close)
@@ -100,7 +97,7 @@ class Session(HandsOut):
             WorkbenchError: The model, the target or the machine does not allow it; the profile that the session held before is kept.
         """
         request = self.request if repeat is None else replace(self.request, repeat=whole_number("repeat", repeat, least=1, most=MOST_ROUNDS))
-        if not refresh and (stored := self._stored_for(request)) is not None:
+        if not refresh and (stored := stored_profile(self.directory, answering=request)) is not None:
             return stored
         if request.source.kind == IMPORTED:
             raise InputError("This session was imported: the model itself is not in it.", "Profile the model: workbench profile MODEL.")
@@ -123,35 +120,11 @@ class Session(HandsOut):
             SessionError: The session was profiled by a version that kept no graph, or was imported without one, or the graph is damaged or another
                 profile's.
         """
-        profile = self.profile().record
-        with self.directory.store() as store:
-            values = store.document(GRAPH_DOCUMENT)
-        missing, again = "The session was profiled without keeping the model's graph.", "Profile the model again: session.profile(refresh=True)."
-        if self.request.source.kind == IMPORTED:
-            missing, again = "Nothing that was imported says what reads what.", "Import it again, with a Relay program or a graph JSON."
-        if values is None:
-            raise SessionError(missing, again)
-        try:
-            graph = ModelGraph.from_dict(values)
-        except DecodeError as error:
-            raise SessionError(f"The graph of the session is damaged: {plain(str(error), 160)}.", again) from error
-        if not graph.belongs_to(profile):
-            raise SessionError("The graph of the session is not that of its profile.", again)
-        return graph
-
-    def _stored_for(self, request: ProfileRequest) -> SessionProfile | None:
-        """The stored profile, if it answers the request."""
-        with self.directory.store() as store:
-            known, record = store.request(), store.profile()
-        if known is None or record is None or not known.asks_the_same(request) or request.repeat not in (None, known.repeat):
-            return None
-        return SessionProfile(self.directory, record)
+        return model_graph(self.directory, self.profile().record, is_imported=self.request.source.kind == IMPORTED)
 
     def stored_profile(self) -> SessionProfile | None:
         """The profile that the session holds; None before the first one."""
-        with self.directory.store() as store:
-            record = store.profile()
-        return None if record is None else SessionProfile(self.directory, record)
+        return stored_profile(self.directory)
 
     @property
     def selection(self) -> Selection | None:
@@ -217,24 +190,12 @@ class Session(HandsOut):
             builders=builders,
             transfer=transfer,
         )
-        if library:
-            places = library_databases(self.directory, Library(), {item.task for item in request.tasks})
-            request = replace(request, transfer=(*request.transfer, *map(str, places)))
         self._prepare_worker()
-        return Search(self.directory, self._worker, request, self._worker.begin(SEARCH, request.to_dict()))
+        return self._searches.begin(request, library=library)
 
     def running_search(self) -> Search | None:
         """The search that runs in the session, whichever front began it, to wait for or to steer; None if there is none."""
-        if not self.directory.is_served():
-            return None
-        with self.directory.store() as store:
-            command = store.last_command(SEARCH)
-            last_event = store.last_event()
-        if command is None or command.state in FINAL_STATES:
-            return None
-        asked = {name: value for name, value in command.arguments.items() if name != "expects_trust"}
-        pending = Pending(command.kind, command.arguments, number=command.command, last_event=last_event)
-        return Search(self.directory, self._worker, TuneRequest.from_dict(asked), pending)
+        return self._searches.running()
 
     def cancel_running(self, *kinds: str) -> bool:
         """End the newest piece of work that has no answer yet, whichever front asked for it, within some seconds; what was finished before is kept.
@@ -245,13 +206,7 @@ class Session(HandsOut):
         Returns:
             True if there was one.
         """
-        with self.directory.store() as store:
-            found = [store.command(number) for number in store.open_commands()]
-        wanted = [command for command in found if (command.kind in kinds if kinds else command.state == RUNNING)]
-        if not wanted:
-            return False
-        self._worker.cancel(Pending(wanted[-1].kind, wanted[-1].arguments, number=wanted[-1].command))
-        return True
+        return self._searches.cancel(*kinds)
 
     @property
     def worker_pid(self) -> int | None:
@@ -334,11 +289,7 @@ class Session(HandsOut):
             SelectionError: There is no such task or trial, or no winner yet.
             InputError: The recorded schedule is damaged, or brings code of its own and the session was opened without trust.
         """
-        answer = self._run("library", {"task": text("task", task), "trial": self._trial_of(task, trial)})
-        path = self.directory.artifacts / str(answer.get("file", ""))
-        if path.parent != self.directory.artifacts or self.directory.artifacts.is_symlink() or path.is_symlink() or not path.is_file():
-            raise SessionError(f"The worker wrote no library in {plain(str(self.directory.artifacts), 120)}.", "Try again.")
-        return path
+        return self._replayer.write_library(task, trial)
 
     def apply(self, *, inputs: int = 3, rounds: int | None = None, anew: bool = False, on_event: OnEvent | None = None) -> Comparison:
         """Build the model with the winners of its searches, verify and compare it with the untuned one, and keep it in ``tuned/``.
@@ -356,22 +307,12 @@ class Session(HandsOut):
             SessionError: Nothing was searched yet.
             EnvironmentFault: The model cannot be run here, so that nothing could be verified.
         """
-        arguments = {
-            "inputs": whole_number("inputs", inputs, least=1, most=MOST_ROUNDS),
-            "rounds": None if rounds is None else whole_number("rounds", rounds, least=1, most=MOST_ROUNDS),
-            "anew": bool(anew),
-        }
-        answer = self._run("apply", arguments, on_event=on_event)
-        return Comparison(self._decoded(ComparisonRecord.from_dict, answer), self.directory.tuned)
+        return self._applier.apply(inputs=inputs, rounds=rounds, anew=anew, on_event=on_event)
 
     @property
     def comparison(self) -> Comparison | None:
         """What the last `apply` gave; None before the first one, and where the model was profiled again since."""
-        with self.directory.store() as store:
-            found = stored_comparison(store)
-        if found.is_damaged:
-            raise SessionError(found.why_none)
-        return None if found.comparison is None else Comparison(found.comparison, self.directory.tuned)
+        return self._applier.comparison()
 
     def verify(self, *, inputs: int = 3, on_event: OnEvent | None = None) -> Verification:
         """Verify again what is applied: built once more from its records, and compared with the untuned model; its files have to be unchanged.
@@ -383,8 +324,7 @@ class Session(HandsOut):
         Raises:
             SessionError: Nothing is applied.
         """
-        answer = self._run("verify", {"inputs": whole_number("inputs", inputs, least=1, most=MOST_ROUNDS)}, on_event=on_event)
-        return self._decoded(Verification.from_dict, answer)
+        return self._applier.verify(inputs=inputs, on_event=on_event)
 
     def rerun(
         self,
@@ -409,28 +349,9 @@ class Session(HandsOut):
             EnvironmentFault: Nothing can be measured here.
             Interrupted: It was given up.
         """
-        arguments = {"task": task, "trial": self._trial_of(task, trial), "device": None if device is None else trial_number(device)}
-        return self._decoded(Rerun.from_dict, self._run("rerun", arguments, on_event=on_event, wanted=wanted))
+        return self._replayer.rerun(task, trial, device=device, on_event=on_event, wanted=wanted)
 
-    def _decoded(self, read: Callable[[dict[str, Any]], Decoded], answer: dict[str, Any]) -> Decoded:
-        """A record from the session.
-
-        Raises:
-            SessionError: It is damaged.
-        """
-        try:
-            return read(answer)
-        except DecodeError as error:
-            raise SessionError(f"The session in {plain(str(self.path), 120)} is damaged: {plain(str(error), 200)}.", "Try again.") from error
-
-    def _trial_of(self, task: str, trial: int | None) -> int:
-        """The number of a trial; the winner's if none is given."""
-        if trial is not None:
-            return trial_number(trial)
-        with self.directory.store() as store:
-            return winner(store.trials.progress(), task).number
-
-    def debug_outputs(self, rows: Iterable[int] | int | str) -> dict[int, list[np.ndarray[Any, Any]]]:
+    def debug_outputs(self, rows: Iterable[int] | int | str) -> Arrays:
         """Output tensors of kernel calls, on the inputs that the profile ran with.
 
         Args:
@@ -442,20 +363,7 @@ class Session(HandsOut):
         Raises:
             SelectionError: A row does not exist, or is the ``runtime`` row.
         """
-        profile = self.profile()
-        count = len(profile.record.kernel_rows)
-        wanted = row_numbers(rows, count)
-        for row in wanted:
-            if not 0 <= row < count:
-                raise SelectionError(f"Row {plain_value(row, 24)} has no outputs.", f"Kernel calls are the rows 0 to {count - 1}.")
-        answer = self._run("outputs", {"rows": list(wanted)})
-        folder = self.directory.outputs(answer.get("folder", ""))
-        try:
-            return {int(row): [_read_array(folder, item) for item in files] for row, files in answer["files"].items()}
-        except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
-            raise SessionError(f"The worker's answer in {plain(str(self.path), 120)} cannot be read.", "Try again.") from error
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        return debug_outputs(self.directory, self._run, rows, count=len(self.profile().record.kernel_rows))
 
     def close(self) -> None:
         """End the worker; the session stays on disk, unless this call of `workbench.open` made it and it never got a profile."""
@@ -490,13 +398,3 @@ class Session(HandsOut):
 
     def __repr__(self) -> str:
         return f"<Session {plain(self.request.source.name)} in {plain(str(self.path), 120)}>"
-
-
-def _read_array(folder: Path, item: dict[str, str]) -> np.ndarray[Any, Any]:
-    """One array that the worker wrote; its dtype may be one of ml_dtypes, which .npy keeps as raw bytes only."""
-    file = folder / item["file"]
-    if file.parent != folder or file.is_symlink() or not file.is_file():
-        raise ValueError(item["file"])
-    array: np.ndarray[Any, Any] = np.load(file, allow_pickle=False)
-    dtype = np.dtype(getattr(ml_dtypes, item["dtype"], item["dtype"]))
-    return array if array.dtype == dtype else array.view(dtype)

@@ -1,18 +1,24 @@
-"""What a user can choose from: models and sessions, targets, layouts, and the kernels that may host a worker."""
+"""What a user can choose from: models and sessions, targets, layouts, engines, and the kernels that may host a worker."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from jupyter_client.kernelspec import NATIVE_KERNEL_NAME
+
 from workbench.errors import InputError, ModelError
-from workbench.escaping import plain
+from workbench.escaping import plain, plain_value
 from workbench.kernel.jupyter_kernel import kernel_names
 from workbench.machine import cpu_facts, cuda_facts
 from workbench.models import bundled_models
+from workbench.old_python import VARIABLE
+from workbench.records.request import ENGINES, RELAX, RELAY
 from workbench.session import DATABASE
 from workbench.session.places import SESSIONS
 
@@ -21,6 +27,7 @@ CUDA_ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 _MOST_SESSIONS = 20
 _LONGEST_MODEL = 4096
 _LONGEST_KERNEL = 255
+_LONGEST_PYTHON = 4096
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,9 @@ class Opening:
         trust: True if the user allowed the model's own code to run.
         refresh: True measures again even if there is a profile.
         kernel: Name of the Jupyter kernel whose environment has the TVM; empty for the app's own.
+        engine: The generation of TVM: one of `ENGINES`; a session has its own.
+        python: The old Python that the relay engine runs TVM in: a program or a Jupyter kernelspec, as the user wrote it. It is started, so it comes
+            from the user alone, and no session keeps it. Empty takes the environment variable's.
     """
 
     model: str
@@ -48,6 +58,8 @@ class Opening:
     trust: bool = False
     refresh: bool = False
     kernel: str = ""
+    engine: str = RELAX
+    python: str = ""
 
     @property
     def name(self) -> str:
@@ -56,9 +68,10 @@ class Opening:
 
     def options(self) -> dict[str, Any]:
         """The arguments of `workbench.open` beside the model."""
+        allowed = {"trust": self.trust, "python": self.python}
         if self.is_session:
-            return {"trust": self.trust}
-        return {"target": self.target, "layout": self.layout, "shapes": self.shapes, "args": self.args, "trust": self.trust}
+            return allowed
+        return {**allowed, "target": self.target, "layout": self.layout, "shapes": self.shapes, "args": self.args, "engine": self.engine}
 
 
 def read_opening(values: Mapping[str, Any]) -> Opening:
@@ -74,6 +87,7 @@ def read_opening(values: Mapping[str, Any]) -> Opening:
         raise InputError("The target or layout that the page sent is none.", "Reload the page.")
     if not isinstance(kernel := values.get("kernel", ""), str) or len(kernel) > _LONGEST_KERNEL:
         raise InputError("The kernel that the page sent is none.", "Reload the page.")
+    engine, python = read_engine(values)
     return Opening(
         model=model.strip(),
         is_session=values.get("is_session") is True,
@@ -84,7 +98,23 @@ def read_opening(values: Mapping[str, Any]) -> Opening:
         trust=values.get("trust") is True,
         refresh=values.get("refresh") is True,
         kernel=kernel,
+        engine=engine,
+        python=python,
     )
+
+
+def read_engine(values: Mapping[str, Any]) -> tuple[str, str]:
+    """An engine, and the old Python for the one that needs it, as the user wrote that; empty if none is named, or none is needed.
+
+    Raises:
+        InputError: There is no such engine, or that is no name of a program.
+    """
+    engine, python = values.get("engine", RELAX), values.get("python", "")
+    if not isinstance(engine, str) or engine not in ENGINES:
+        raise InputError(f"There is no engine {plain_value(engine)}.", f"Choose one of: {', '.join(ENGINES)}.")
+    if not isinstance(python, str) or len(python) > _LONGEST_PYTHON or not python.isprintable():
+        raise InputError("The name of the Python is none.", "Give its path, or the name of a Jupyter kernel.")
+    return engine, python.strip() if engine == RELAY else ""
 
 
 def model_choices() -> list[dict[str, str]]:
@@ -106,6 +136,25 @@ def session_choices(sessions: Path = SESSIONS) -> list[dict[str, str]]:
 def kernel_choices() -> list[dict[str, str]]:
     """The Jupyter kernels whose environments may have the workbench and a TVM."""
     return [{"value": name, "label": plain(words, 80)} for name, words in kernel_names().items()]
+
+
+def engine_choices() -> list[dict[str, str]]:
+    """The engines, today's with the version of the TVM that is installed beside the app."""
+    try:
+        version = "TVM " + ".".join(importlib.metadata.version("apache-tvm").split(".")[:2])
+    except importlib.metadata.PackageNotFoundError:
+        version = "today's TVM"  # it may be in a kernel's environment
+    return [{"value": RELAX, "label": f"{RELAX}: {plain(version, 40)}"}, {"value": RELAY, "label": f"{RELAY}: an old TVM"}]
+
+
+def python_choices() -> list[dict[str, str]]:
+    """The Jupyter kernels whose Python may have an old TVM: all but this one's own."""
+    return [choice for choice in kernel_choices() if choice["value"] != NATIVE_KERNEL_NAME]
+
+
+def named_python() -> str:
+    """The old Python that the environment variable names."""
+    return os.environ.get(VARIABLE, "").strip()
 
 
 def target_choices() -> list[dict[str, str]]:

@@ -8,6 +8,7 @@ from functools import partial
 _TRUST = 'tick "Trust the model\'s own code" under More'
 _FOLDER = "start the notebook in another folder: its sessions lie beside it"
 _WORDS = (
+    (r"Name one with --python PATH\|KERNELSPEC \(python= in Python\), or in (\w+)", r"name one in Python, beside Engine under More, or in \1"),
     (r"allow it: --trust, or trust=True from Python\b", _TRUST),
     (r"(?:Allow it|try again) with --trust\b", _TRUST),
     (

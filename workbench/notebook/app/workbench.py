@@ -23,6 +23,7 @@ from workbench.notebook.app.shown import shown
 from workbench.notebook.app.state import AppState
 from workbench.notebook.app.uploads import Upload
 from workbench.notebook.shell.shell import Shell
+from workbench.records.request import RELAX, RELAY
 from workbench.session import latest_session
 
 _live: weakref.WeakSet[Workbench] = weakref.WeakSet()
@@ -38,6 +39,8 @@ class Workbench(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no typ
         session: What to show: a session, or the directory of one; None takes the session of the current folder that was used last, if there
             is any.
         kernel: Name of the Jupyter kernel that TVM runs in unless another one is chosen on the page; None takes this Python's own.
+        engine: What the page begins with: ``relax`` (today's TVM), or ``relay`` (TVM 0.8 to 0.18, in a Python of its own).
+        python: That Python: a program, or the name of a Jupyter kernelspec; empty takes WORKBENCH_RELAY_PYTHON's.
         theme: ``auto`` follows the page; ``light`` or ``dark``.
 
     Attributes:
@@ -46,18 +49,28 @@ class Workbench(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no typ
         model: What the app does, without a page.
     """
 
-    def __init__(self, session: Session | str | Path | None = None, *, kernel: str | None = None, theme: str = "auto") -> None:
+    def __init__(
+        self,
+        session: Session | str | Path | None = None,
+        *,
+        kernel: str | None = None,
+        engine: str = RELAX,
+        python: str | Path = "",
+        theme: str = "auto",
+    ) -> None:
+        engine, _ = choices.read_engine({"engine": engine})
+        _, named = choices.read_engine({"engine": RELAY, "python": str(python)})  # for a session that is shown, whatever the next model gets
         self._lock = threading.RLock()
         self._upload: Upload | None = None
         self.shell = Shell(self._act, theme=theme)
         self.model = AppModel(on_state=self._draw, new_host=lambda name: JupyterKernel(name or kernel or NATIVE_KERNEL_NAME))
         self.parts = Parts(self.model, theme=theme)
         super().__init__([self.shell, self.parts.box], _dom_classes=("wb-app",), layout=ipywidgets.Layout(width="100%", overflow="visible"))
-        self.shell.choices = _choices()
+        self.shell.choices = {**_choices(), "engine": engine, "python": named or choices.named_python()}
         self.shell.view = shown(self.model.state)
         self.shell.observe(lambda change: self.parts.set_theme(change["new"]), names="theme")
         self.model.do(self._look_around)
-        self._begin(session)
+        self._begin(session, python=named)
         _live.add(self)
 
     @property
@@ -72,9 +85,14 @@ class Workbench(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no typ
 
     def _look_around(self) -> None:
         """Offer what takes a while to find."""
-        self.shell.choices = {**_choices(), "targets": choices.target_choices(), "kernels": choices.kernel_choices()}
+        self._offer(targets=choices.target_choices(), kernels=choices.kernel_choices(), pythons=choices.python_choices())
 
-    def _begin(self, session: Session | str | Path | None) -> None:
+    def _offer(self, **offered: Any) -> None:
+        """Offer something else to choose from, or chosen already."""
+        with self._lock:
+            self.shell.choices = {**self.shell.choices, **offered}
+
+    def _begin(self, session: Session | str | Path | None, *, python: str) -> None:
         """Show a session, the one of an older app of this process included, which then is taken off its page."""
         path = session.path if isinstance(session, Session) else Path(session).absolute() if session is not None else latest_session()
         if path is None:
@@ -83,7 +101,7 @@ class Workbench(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no typ
         if isinstance(session, Session) or handed is not None:
             self.model.adopt(session if isinstance(session, Session) else handed or open_session(path))
         else:
-            self.model.open(choices.Opening(str(path), is_session=True))
+            self.model.open(choices.Opening(str(path), is_session=True, python=python))
 
     def _hand_over(self) -> Session | None:
         session = self.model.release()
@@ -109,7 +127,9 @@ class Workbench(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no typ
         if kind in ("cancel", "pause", "resume", "stop", "apply", "dismiss"):
             getattr(model, kind)()
         elif kind == "open":
-            model.open(choices.read_opening(content))
+            self._open_model(choices.read_opening(content))
+        elif kind == "engine":
+            model.consider_engine(*choices.read_engine(content))
         elif kind == "tune":
             model.tune(per_task=content.get("per_task"), seconds=content.get("seconds"))
         elif kind == "untick":
@@ -123,7 +143,15 @@ class Workbench(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no typ
         elif kind == "upload":
             self._receive_file(content, buffers)
         elif kind == "sessions":
-            self.shell.choices = {**self.shell.choices, "sessions": choices.session_choices()}
+            self._offer(sessions=choices.session_choices())
+
+    def _open_model(self, opening: choices.Opening) -> None:
+        """Open a model; a page that is loaded anew begins with the same engine."""
+        self.model.open(opening)
+        if opening.engine == RELAY:
+            self._offer(engine=opening.engine, python=opening.python)
+        else:
+            self._offer(engine=opening.engine)
 
     def _export(self, what: object) -> None:
         session = self.model.session
@@ -176,6 +204,8 @@ def _choices() -> dict[str, Any]:
         "sessions": choices.session_choices(),
         "targets": [],
         "layouts": list(choices.LAYOUTS),
+        "engines": choices.engine_choices(),
+        "pythons": [],
         "kernels": [],
     }
 

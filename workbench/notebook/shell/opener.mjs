@@ -1,8 +1,8 @@
-/** Model, target and layout: chosen from lists, typed, or dropped as a file. */
+/** Model, target, layout and engine: chosen from lists, typed, or dropped as a file. */
 
 import { element } from "../part.mjs";
 import { takeDrops } from "./drops.mjs";
-import { pieces } from "./words.mjs";
+import { RELAY, engineChoice, pieces } from "./words.mjs";
 
 const PIECE_BYTES = 512 * 1024;
 const OTHER = "other";
@@ -10,7 +10,8 @@ let made = 0;
 
 /** @param {import("../part.mjs").Part} part */
 export function makeOpener(part) {
-  const list = element("datalist", { id: `wb-models-${(made += 1)}` });
+  made += 1;
+  const list = element("datalist", { id: `wb-models-${made}` });
   const model = element("input", { class: "wb-input wb-model", type: "text", list: list.id, "aria-label": "Model", placeholder: "a bundled name, a file, a session …", spellcheck: "false", autocomplete: "off" });
   const file = element("input", { class: "wb-hidden-text", type: "file", tabindex: "-1", "aria-hidden": "true" });
   const browse = element("button", { class: "wb-button", type: "button", title: "Or drop a file here" }, "File …");
@@ -20,15 +21,22 @@ export function makeOpener(part) {
   const shapes = element("input", { class: "wb-input", type: "text", "aria-label": "Shapes of inputs with dynamic dimensions", placeholder: "input=1,3,224,224" });
   const args = element("input", { class: "wb-input", type: "text", "aria-label": "Arguments of a TE workload", placeholder: "[1, 64]" });
   const kernel = element("select", { class: "wb-select", "aria-label": "Kernel", title: "The environment whose TVM does the work" });
+  const engine = element("select", { class: "wb-select wb-engine", "aria-label": "Engine", title: "The generation of TVM that does the work" });
+  const pythons = element("datalist", { id: `wb-pythons-${made}` });
+  const python = element("input", { class: "wb-input wb-python", type: "text", list: pythons.id, "aria-label": "Python with the old TVM", title: "The program whose TVM does the work, or a Jupyter kernel that starts it", placeholder: "a path or a Jupyter kernel", spellcheck: "false", autocomplete: "off" });
   const trust = element("input", { type: "checkbox" });
   const again = element("input", { type: "checkbox" });
   const profile = element("button", { class: "wb-button wb-primary wb-profile", type: "button" }, "Profile");
   const cancel = element("button", { class: "wb-button wb-cancel", type: "button", hidden: true }, "Cancel");
   const upload = element("span", { class: "wb-muted", role: "status" });
   const labelled = (words, ...controls) => element("label", { class: "wb-label" }, element("span", { class: "wb-muted" }, words), ...controls);
+  const old = labelled("Python", python, pythons);
+  const chip = element("span", { class: "wb-chip wb-active", hidden: true }, RELAY);
   const more = element("details", { class: "wb-more" },
-    element("summary", {}, "More"),
+    element("summary", {}, "More ", chip),
     element("div", { class: "wb-more-list" },
+      labelled("Engine", engine),
+      old,
       labelled("Layout", layout),
       labelled("Shapes", shapes),
       labelled("Arguments", args),
@@ -41,11 +49,18 @@ export function makeOpener(part) {
   let sessions = new Set();
   let sending = null;
   let shownModel = "";
+  let begun = null; // the engine that Python chose last, and its Python
 
   profile.addEventListener("click", open);
   cancel.addEventListener("click", () => part.send("cancel"));
   model.addEventListener("keydown", (event) => event.key === "Enter" && !profile.disabled && open());
   model.addEventListener("focus", () => part.send("sessions"));
+  engine.addEventListener("change", () => {
+    showEngine();
+    considerEngine();
+  });
+  python.addEventListener("change", considerEngine);
+  python.addEventListener("keydown", (event) => event.key === "Enter" && considerEngine());
   target.addEventListener("change", () => (typed.hidden = target.value !== OTHER));
   browse.addEventListener("click", () => file.click());
   file.addEventListener("change", () => file.files[0] && send(file.files[0]));
@@ -66,7 +81,30 @@ export function makeOpener(part) {
       trust: trust.checked,
       refresh: again.checked,
       kernel: kernel.value,
+      ...engineChoice(engine.value, python.value),
     });
+  }
+
+  /** Have what the engine lacks be said before a model is opened. */
+  function considerEngine() {
+    part.send("engine", engineChoice(engine.value, python.value));
+  }
+
+  function showEngine() {
+    old.hidden = chip.hidden = engine.value !== RELAY;
+  }
+
+  /** Take the engine that Python begins with, or opened a model with; what is chosen here since then stays. */
+  function takeEngine(choices) {
+    const chosen = engine.value;
+    engine.replaceChildren(...choices.engines.map(({ value, label }) => element("option", { value }, label)));
+    pythons.replaceChildren(...choices.pythons.map(({ value, label }) => element("option", { value }, label)));
+    const isNew = begun?.engine !== choices.engine || begun?.python !== choices.python;
+    engine.value = isNew ? choices.engine : chosen;
+    if (isNew) python.value = choices.python;
+    if (!begun) more.open = choices.engine === RELAY;
+    begun = { engine: choices.engine, python: choices.python };
+    showEngine();
   }
 
   function forget() {
@@ -128,13 +166,14 @@ export function makeOpener(part) {
         element("option", { value: "" }, "the notebook's own"),
         ...(choices.kernels ?? []).map(({ value, label }) => element("option", { value, selected: value === environment }, label)),
       );
+      takeEngine(choices);
       layout.replaceChildren(...choices.layouts.map((value) => element("option", { value }, value === "keep" ? "the model's own" : value)));
     },
     show(view) {
       const may = view.actions.includes("open");
       profile.disabled = !may;
       profile.classList.toggle("wb-primary", !view.profiled);
-      for (const control of [model, browse, target, typed]) control.disabled = !may;
+      for (const control of [model, browse, target, typed, engine, python]) control.disabled = !may;
       cancel.hidden = !view.actions.includes("cancel");
       const isOpen = view.profiled && view.phase !== "preparing"; // a session that is being opened is called what its folder is called
       if (isOpen && view.model && view.model !== shownModel && document.activeElement !== model && !sending) {

@@ -14,6 +14,7 @@ OnAction = Callable[[str, Mapping[str, Any], Sequence[memoryview]], None]
 
 ACTIONS = (
     "open",
+    "engine",
     "cancel",
     "tune",
     "pause",
@@ -40,7 +41,8 @@ class Shell(Part):
 
     Attributes:
         view: What `workbench.notebook.app.shown.shown` makes of a state.
-        choices: ``models``, ``sessions``, ``targets``, ``layouts``, ``kernels`` to choose from.
+        choices: ``models``, ``sessions``, ``targets``, ``layouts``, ``engines``, ``pythons``, ``kernels`` to choose from; ``engine`` and ``python``
+            that are chosen to begin with.
     """
 
     _esm = bundled("shell.js")

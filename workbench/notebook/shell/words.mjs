@@ -14,6 +14,13 @@ export const PHASES = {
   applied: "applied",
 };
 
+export const RELAY = "relay";
+
+/** The engine and its Python, which only that of an old TVM has. */
+export function engineChoice(engine, python) {
+  return { engine: engine || "relax", python: engine === RELAY ? python.trim() : "" };
+}
+
 /** The look of a phase's chip: a class of theme.css. */
 export const LOOKS = {
   preparing: "wb-active",
