@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { budget, duration, forecast, leading, percent, pieces, stepsNow, ticked, times } from "../../workbench/notebook/shell/words.mjs";
+import { budget, duration, forecast, leading, percent, pieces, refusal, stepsNow, ticked, times } from "../../workbench/notebook/shell/words.mjs";
 
 test("what is ticked is said with its share", () => {
   assert.equal(ticked({ count: 5, share: 0.829, measured: true }), "5 tasks · 83 % of the time");
@@ -47,6 +47,11 @@ test("a budget is a positive number, nothing, or wrong", () => {
   assert.equal(budget("2.5", { whole: false }), 2.5);
   for (const text of ["0", "-1", "x", "Infinity"]) assert.ok(Number.isNaN(budget(text, { whole: false })));
   assert.ok(Number.isNaN(budget("2.5", { whole: true })));
+});
+
+test("a budget that is refused is said with its field and what it takes", () => {
+  assert.equal(refusal("Trials of conv2d", { whole: true }), "Trials of conv2d: give a whole number of at least 1, or nothing for no limit.");
+  assert.equal(refusal("Seconds for conv2d", { whole: false }), "Seconds for conv2d: give a number above 0, or nothing for no limit.");
 });
 
 test("only the step that runs goes on between two messages", () => {

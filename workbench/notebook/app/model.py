@@ -11,6 +11,7 @@ from typing import Any
 from workbench.api import Search, Session
 from workbench.api import open as open_session
 from workbench.errors import Interrupted, SessionError, WorkbenchError
+from workbench.escaping import plain
 from workbench.kernel import Host
 from workbench.notebook.app.choices import Opening
 from workbench.notebook.app.lanes import Lane
@@ -87,7 +88,7 @@ class AppModel(Ticking):
         with self._lock:
             if self.state.phase in BUSY:
                 return
-            self._local.opening, self._local.problem = opening.name, None
+            self._local.opening, self._local.problem, self._local.given_up = opening.name, None, ""
             self._openings += 1
             self._opening = number = self._openings
         self._do(self._opener, lambda: self._open(opening, number))
@@ -109,6 +110,7 @@ class AppModel(Ticking):
         with self._lock:
             is_dropped = self._opening != 0
             if is_dropped:
+                self._local.given_up = _not_opened(self._local.opening)
                 self._end_opening()
         if is_dropped:
             self._publish()
@@ -233,7 +235,7 @@ class AppModel(Ticking):
         session.attend()
         with self._lock:
             self._session, self._kernel, self._watcher, self._view = session, kernel, watcher, None
-            self._local = LocalWork(opening=self._local.opening)
+            self._local = LocalWork(opening=self._local.opening, given_up=self._local.given_up)
             self._steps = StepClock()
         watcher.start()
 
@@ -255,8 +257,10 @@ class AppModel(Ticking):
         self._set_begun(PROFILE)
         try:
             session.profile(refresh=refresh)
-        except BaseException:
+        except BaseException as error:
             if session.stored_profile() is None:
+                if isinstance(error, Interrupted):
+                    self._local.given_up = _not_opened(session.request.source.name)
                 go_back()
             raise
         finally:
@@ -289,7 +293,7 @@ class AppModel(Ticking):
         with self._lock:
             if self.state.phase in BUSY or self.state.phase == EMPTY:
                 return
-            self._local.problem = None
+            self._local.problem, self._local.given_up = None, ""
             self._set_begun(kind)
 
         def run() -> None:
@@ -439,6 +443,11 @@ class AppModel(Ticking):
         if session is None:
             raise SessionError("No model is open.", "Choose one and press Profile.")
         return session
+
+
+def _not_opened(name: str) -> str:
+    """What is said of a model whose opening was cancelled."""
+    return f"Cancelled: {plain(name, 120)} was not opened."
 
 
 def _has_profile(session: Session) -> bool:
