@@ -144,6 +144,12 @@ def c_compiler(environment: Mapping[str, str] = os.environ) -> Compiler | None:
     return None
 
 
+def is_halted(pid: int, root: Path = _ROOT) -> bool:
+    """True if a process stands still because of a signal (SIGSTOP, Ctrl-Z) or a debugger; False where that cannot be known."""
+    status = _text(root / "proc" / str(pid) / "stat").rpartition(")")[2].split()  # before it stands a name that anybody chose
+    return bool(status) and status[0] in ("T", "t")
+
+
 def _cpu_info(root: Path) -> dict[str, str]:
     """The fields of the first processor in ``/proc/cpuinfo``."""
     fields: dict[str, str] = {}

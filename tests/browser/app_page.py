@@ -94,6 +94,20 @@ class AppPage:
         """Wait until so much is ticked."""
         self.page.wait_for_function("(start) => document.querySelector('.wb-selected')?.textContent.startsWith(start)", arg=start)
 
+    def tick_next(self) -> None:
+        """Tick the first row of the table that is not ticked yet."""
+        boxes = [self.box(int(text)) for text in self.shown("row")]
+        next(box for box in boxes if box.is_enabled() and not box.is_checked()).click()
+
+    def tick_from_the_top(self, tasks: int) -> None:
+        """Tick rows from the top of the table until so many tasks are ticked."""
+        for ticked in range(1, tasks + 1):
+            self.tick_next()
+            self.wait_for_selected(f"{ticked} task")
+
+    def next_step(self) -> str:
+        return str(self.shell.locator(".wb-next").inner_text())
+
     def tune(self, trials: int) -> None:
         """Search with so many trials a task."""
         self.shell.get_by_label("Trials of each task").fill(str(trials))

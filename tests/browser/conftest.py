@@ -158,12 +158,13 @@ def open_app(new_page: Callable[..., Any], server: Server, folder: Path) -> Call
     """Opens the app in a notebook of the folder, in JupyterLab.
 
     Args (of what it gives):
+        notebook: Name of the notebook; each has a kernel of its own.
         page: As those of ``new_page``.
     """
 
-    def open_it(**page: Any) -> AppPage:
+    def open_it(notebook: str = "app", **page: Any) -> AppPage:
         made = new_page(**page)
-        name = f"{folder.name}/app.ipynb"
+        name = f"{folder.name}/{notebook}.ipynb"
         server.write([CELL], name)
         open_in_lab(made, server, name)
         run_all(made)

@@ -155,7 +155,8 @@ def open_in_lab(page: Any, server: Server, name: str, *, theme: str = "light") -
     """Show a notebook of the server in JupyterLab, alone, and wait for its kernel."""
     page.goto(f"{server.url}/lab/workspaces/{uuid.uuid4().hex}/tree/{name}")
     page.wait_for_function("() => window.jupyterapp", timeout=RUN_MS)
-    page.evaluate(
+    ask_page(
+        page,
         """async () => {
             const app = window.jupyterapp;
             const moment = () => new Promise((resolve) => setTimeout(resolve, 20));
@@ -165,7 +166,7 @@ def open_in_lab(page: Any, server: Server, name: str, *, theme: str = "light") -
             await panel.context.ready;
             await panel.sessionContext.ready;
             while (panel.sessionContext.session?.kernel?.status !== "idle") await moment();
-        }"""
+        }""",
     )
     page.wait_for_function("() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'", timeout=RUN_MS)
     page.wait_for_function("() => window.jupyterapp.commands.isEnabled('notebook:run-all-cells')", timeout=RUN_MS)
@@ -174,9 +175,15 @@ def open_in_lab(page: Any, server: Server, name: str, *, theme: str = "light") -
     page.evaluate("() => { const app = window.jupyterapp; app.shell.collapseLeft(); app.shell.collapseRight?.(); }")
 
 
+def ask_page(page: Any, script: str, argument: Any = None) -> Any:
+    """What an asynchronous function gives in a page; an error if it gives nothing in time, where `evaluate` would wait for ever."""
+    late = f"new Promise((_, refuse) => setTimeout(() => refuse(new Error('The page did not answer within {RUN_MS} ms.')), {RUN_MS}))"
+    return page.evaluate(f"(argument) => Promise.race([({script})(argument), {late}])", argument)
+
+
 def run_all(page: Any) -> None:
     """Run all cells, wait for the last, and fail with the text of an error in any of them."""
-    page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    ask_page(page, "() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
     failed = page.locator('.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.stderr"], .jp-RenderedText[data-mime-type*="error"]')
     assert failed.count() == 0, failed.all_inner_texts()
 
@@ -204,7 +211,8 @@ def set_theme(page: Any, theme: str) -> None:
 def run_in_kernel(page: Any, code: str) -> str:
     """Run code in the notebook's kernel, as another cell would, and give what it printed."""
     return str(
-        page.evaluate(
+        ask_page(
+            page,
             """async (code) => {
                 const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
                 const future = kernel.requestExecute({code, store_history: false});

@@ -12,7 +12,7 @@ import pytest
 
 from tests.browser.app_page import HOSTILE, LONG_MS, AppPage
 from tests.browser.charts import LATENCY, point_at
-from tests.browser.lab import Server, open_in_lab, run_all, run_in_kernel
+from tests.browser.lab import Server, ask_page, open_in_lab, run_all, run_in_kernel
 
 pytestmark = pytest.mark.slow
 
@@ -38,12 +38,12 @@ def test_the_whole_job_on_squeezenet_by_mouse(open_app: Open, server: Server, fo
     app = open_app(size=(1500, 1000))
     page = app.page
     assert app.phase() == "empty"
-    assert "Choose a model" in app.shell.locator(".wb-next").inner_text()
+    assert "Choose a model" in app.next_step()
     app.profile("squeezenet")
     assert app.button("Tune").is_disabled()
 
     sort_and_filter(app)
-    tick_the_hottest(app, TASKS)
+    app.tick_from_the_top(TASKS)
     app.wait_for_python("print(app.parts.graph.ticked == app.parts.table.ticked != [])", "True")
     table_and_graph_look_at_one_row(app)
 
@@ -99,17 +99,6 @@ def sort_and_filter(app: AppPage) -> None:
     assert all("max_pool2d" in text for text in app.shown("ops"))
     search.fill("")
     app.page.wait_for_function("(rows) => document.querySelectorAll('.wb-table .ag-row:not(.ag-row-pinned)').length === rows", arg=rows)
-
-
-def tick_the_hottest(app: AppPage, tasks: int) -> None:
-    """Tick rows from the top until so many tasks are ticked."""
-    order = [int(text) for text in app.shown("row")]
-    place = 0
-    for ticked in range(1, tasks + 1):
-        while app.box(order[place]).is_checked() or app.box(order[place]).is_disabled():
-            place += 1
-        app.box(order[place]).click()
-        app.wait_for_selected(f"{ticked} task")
 
 
 def table_and_graph_look_at_one_row(app: AppPage) -> None:
@@ -199,12 +188,7 @@ def test_a_kernel_that_restarts_finds_the_search_that_runs_and_names_are_text(op
 
 def run_restarted(page: Any) -> None:
     """Restart the notebook's kernel and run its cells again."""
-    page.evaluate(
-        """async () => {
-            const panel = window.jupyterapp.shell.currentWidget;
-            await panel.sessionContext.session.kernel.restart();
-        }"""
-    )
+    ask_page(page, "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
     page.wait_for_function("() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'", timeout=LONG_MS)
     run_all(page)
     page.locator(".wb-shell").first.wait_for(timeout=LONG_MS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,72 @@ def count_of_boxes(page: Any) -> int:
     found = re.search(r"in ([\d,]+) boxes", page.locator(".wb-graph .wb-bottom").inner_text())
     assert found
     return int(found[1].replace(",", ""))
+
+
+@dataclass(frozen=True)
+class Camera:
+    """Where the graph's window looks, read off its canvas.
+
+    Attributes:
+        scale: Points of the screen for one of the drawing.
+        x, y: The drawing's point in the upper left corner.
+        width, height: The window's size.
+    """
+
+    scale: float
+    x: float
+    y: float
+    width: float
+    height: float
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        return self.x + self.width / 2 / self.scale, self.y + self.height / 2 / self.scale
+
+
+def camera(page: Any) -> Camera:
+    return Camera(
+        *page.evaluate(
+            """() => {
+                const canvas = document.querySelector('.wb-graph-canvas');
+                const { a, e, f } = canvas.getContext('2d').getTransform();
+                return [a / devicePixelRatio, -e / a, -f / a, canvas.clientWidth, canvas.clientHeight];
+            }"""
+        )
+    )
+
+
+def moved(page: Any, act: Callable[[], None]) -> Camera:
+    """Where the window looks after it has been drawn anew."""
+    before = camera(page)
+    act()
+    page.wait_for_function(
+        """(before) => {
+            const { a, e, f } = document.querySelector('.wb-graph-canvas').getContext('2d').getTransform();
+            return [a / devicePixelRatio, -e / a, -f / a].some((value, place) => Math.abs(value - before[place]) > 1e-6);
+        }""",
+        arg=[before.scale, before.x, before.y],
+    )
+    return camera(page)
+
+
+def painted(page: Any) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom of what the canvas shows beside its ground, as shares of its size."""
+    found = page.evaluate(
+        """() => {
+            const { width, height } = document.querySelector('.wb-graph-canvas');
+            const { data } = document.querySelector('.wb-graph-canvas').getContext('2d').getImageData(0, 0, width, height);
+            const points = new Uint32Array(data.buffer);
+            let [left, top, right, bottom] = [width, height, 0, 0];
+            for (let y = 0; y < height; y++) for (let x = 0; x < width; x++) {
+                if (points[y * width + x] === points[0]) continue;
+                [left, top, right, bottom] = [Math.min(left, x), Math.min(top, y), Math.max(right, x), Math.max(bottom, y)];
+            }
+            return [left / width, top / height, right / width, bottom / height];
+        }"""
+    )
+    left, top, right, bottom = found
+    return left, top, right, bottom
 
 
 def wait_until_painted(page: Any) -> None:
@@ -165,6 +232,52 @@ def test_png_and_svg_are_saved(open_graph: Open, tmp_path: Path) -> None:
         assert path.read_bytes().startswith(beginning)
         assert re.fullmatch(r"[A-Za-z0-9._-]+", path.name)
         assert b"<img" not in path.read_bytes()
+
+
+def test_the_buttons_zoom_and_fit_and_the_small_map_moves_the_view(open_graph: Open) -> None:
+    page = open_graph("tangle(200)")
+    wait_until_painted(page)
+    small = page.locator(".wb-graph-map")
+    small.wait_for()
+
+    def press(name: str) -> Camera:
+        return moved(page, page.get_by_role("button", name=name, exact=True).click)
+
+    start = camera(page)
+    closer = press("Zoom in")
+    assert closer.scale == pytest.approx(1.25 * start.scale)
+    assert closer.middle == pytest.approx(start.middle)
+    back = press("Zoom out")
+    assert (back.scale, *back.middle) == pytest.approx((start.scale, *start.middle))
+
+    whole = press("Show all")
+    left, top, right, bottom = painted(page)
+    assert 0 < left < right < 1 - 1 / whole.width
+    assert 0 < top < bottom < 1 - 1 / whole.height
+    assert max(right - left, bottom - top) > 0.8, "and no smaller than it must be"
+    assert small.is_hidden(), "what is all in sight needs no map"
+
+    wide, high = (2 * middle for middle in whole.middle)
+    for _ in range(4):
+        press("Zoom in")
+    small.wait_for()
+    place = small.bounding_box()
+
+    def at(across: float, down: float) -> tuple[float, float]:
+        return place["x"] + 4 + across * (place["width"] - 8), place["y"] + 4 + down * (place["height"] - 8)
+
+    def looks_at(seen: Camera, across: float, down: float) -> bool:
+        x, y = seen.middle
+        return abs(x / wide - across) < 3 / (place["width"] - 8) and abs(y / high - down) < 3 / (place["height"] - 8)  # points of the map
+
+    clicked = moved(page, lambda: page.mouse.click(*at(0.5, 0.8)))
+    assert looks_at(clicked, 0.5, 0.8)
+    page.mouse.move(*at(0.5, 0.8))
+    page.mouse.down()
+    dragged = moved(page, lambda: page.mouse.move(*at(0.4, 0.2)))
+    page.mouse.up()
+    assert looks_at(dragged, 0.4, 0.2)
+    assert dragged.scale == clicked.scale
 
 
 def test_colours_follow_the_search(open_graph: Open) -> None:

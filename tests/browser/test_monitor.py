@@ -101,6 +101,7 @@ def test_buttons_ticks_and_budgets_reach_the_search_and_what_it_refuses_is_shown
     field.fill("many")
     field.press("Enter")
     assert field.get_attribute("aria-invalid") == "true"
+    assert "whole number" in str(field.get_attribute("title"))
     page.get_by_role("button", name="Stop").click()
     page.get_by_text("The search is just ending. Start it again with --resume.").wait_for()
     assert kernel(page, "print(len(asked.requests))") == "5"

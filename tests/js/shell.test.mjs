@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { budget, duration, engineChoice, forecast, leading, percent, pieces, stepsNow, ticked, times } from "../../workbench/notebook/shell/words.mjs";
+import { budget, duration, engineChoice, forecast, leading, percent, pieces, refusal, stepsNow, ticked, times } from "../../workbench/notebook/shell/words.mjs";
 
 test("what is ticked is said with its share", () => {
   assert.equal(ticked({ count: 5, share: 0.829, measured: true }), "5 tasks · 83 % of the time");

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +22,7 @@ from workbench.notebook.app.teller import Teller
 from workbench.records.command import CANCELLED, FINAL_STATES, Failure
 from workbench.session import SessionDirectory
 from workbench.store import connection
+from workbench.worker import READY
 
 
 @pytest.fixture
@@ -377,6 +382,37 @@ def test_the_death_of_a_worker_is_seen_by_the_first_look_after_it(open_app: Open
     assert seen[0] == state.STOPPED
     assert watcher.INTERVAL_S <= 0.1, "so it is seen within a fraction of a second"
     wait_until(lambda: told[-1].phase == state.STOPPED)
+
+
+def test_a_worker_that_is_halted_is_said_without_a_word_from_it_and_goes_on(open_app: Open, worker: StandIn, session: SessionDirectory) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
+        with session.store() as store:
+            store.set_worker(process.pid, READY)  # its process
+        app = open_app()
+        searching(app, worker)
+        try:
+            os.kill(process.pid, signal.SIGSTOP)
+            wait_until(lambda: app.state.trouble is not None and app.state.worker.state == state.HALTED)
+            assert app.state.phase == state.TUNING
+            os.kill(process.pid, signal.SIGCONT)
+            wait_until(lambda: app.state.trouble is None and app.state.worker.state == state.WORKING)
+        finally:
+            process.kill()
+
+
+def test_a_clock_of_the_machine_that_is_set_changes_nothing_that_the_app_says(
+    open_app: Open, worker: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = open_app()
+    for day in (9e9, 0.0):
+        monkeypatch.setattr("time.time", lambda now=day: now)
+        searching(app, worker, (0, 2))
+        app.pause()
+        wait_until(in_phase(app, state.PAUSED))
+        app.cancel()
+        wait_until(lambda: app.state.phase not in state.BUSY)
+        assert (app.state.problem, app.state.trouble) == (None, None)
+        worker.taken.clear()
 
 
 def test_progress_alone_is_told_less_often_than_anything_else() -> None:

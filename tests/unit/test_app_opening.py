@@ -87,6 +87,7 @@ def test_a_second_model_that_is_cancelled_while_its_command_waits_leaves_the_fir
     open_second(app, second)
     app.cancel()
     wait_until(lambda: app.state.phase == state.PROFILED)
+    wait_until(lambda: "matmul was not opened" in app.state.next_step)
     assert (app.state.model, app.state.problem) == ("net", None)
     assert profile_command(second).state == CANCELLED, "the worker never began it"
 
@@ -97,6 +98,7 @@ def test_a_model_that_is_cancelled_before_it_has_a_session_is_not_opened(app: Ap
     assert state.CANCEL in app.state.actions
     app.cancel()
     assert (app.state.phase, app.state.model) == (state.PROFILED, "net")
+    assert "matmul was not opened" in app.state.next_step
     gate.set()
     app.open(Opening("no-such-model"))  # is done after the one that was given up
     wait_until(lambda: app.state.problem is not None)

@@ -91,6 +91,21 @@ def test_every_phase_says_what_can_be_done_next_and_leaves_a_way_on(name: str) -
         assert shown_state.actions & {state.OPEN, state.CANCEL, state.STOP, state.PAUSE}
 
 
+@pytest.mark.parametrize(("kind", "words"), [("profile", "profile was"), ("tune", "search was"), ("apply", "Applying was")])
+def test_what_was_cancelled_is_said_until_something_else_is_done(kind: str, words: str) -> None:
+    cancelled = view(command=command(kind, CANCELLED))
+    assert words in app_state(cancelled, LocalWork(), ()).next_step
+    assert "cancelled" not in app_state(cancelled, LocalWork(begun="tune"), ()).next_step
+    assert "cancelled" not in app_state(view(command=command(kind, DONE)), LocalWork(), ()).next_step
+
+
+def test_a_worker_that_a_signal_halts_is_said_with_what_lets_it_go_on() -> None:
+    halted = app_state(view(command=command("tune"), is_served=True, is_busy=True, worker_pid=77, is_halted=True), LocalWork(), ())
+    assert (halted.phase, halted.worker.state) == (state.TUNING, state.HALTED)
+    assert halted.trouble is not None
+    assert "kill -CONT 77" in halted.trouble.remedy
+
+
 def test_tuning_needs_ticks_and_applying_needs_finals() -> None:
     resting = AppState(phase=state.PROFILED, profile=PROFILE)
     assert state.TUNE not in resting.actions

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -109,6 +111,29 @@ def test_the_vector_width_follows_from_the_cpu_flags(tmp_path: Path, info: str, 
     facts = machine.cpu_facts(tmp_path, frozenset({0}))
     assert (facts.vector_width_bits, facts.simd_features) == (width, features)
     assert facts.model
+
+
+def test_a_process_that_a_signal_halts_is_known_until_it_goes_on() -> None:
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
+        try:
+            assert not machine.is_halted(process.pid)
+            os.kill(process.pid, signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+            assert machine.is_halted(process.pid)
+            os.kill(process.pid, signal.SIGCONT)
+            os.waitid(os.P_PID, process.pid, os.WCONTINUED)
+            assert not machine.is_halted(process.pid)
+        finally:
+            process.kill()
+    assert not machine.is_halted(process.pid), "it is no more"
+
+
+def test_the_name_of_a_process_says_nothing_of_its_state(tmp_path: Path) -> None:
+    for name, status in (("7", "7 (a) T b) S 1"), ("8", "8 (a) S b) T 1")):
+        (tmp_path / "proc" / name).mkdir(parents=True)
+        (tmp_path / "proc" / name / "stat").write_text(status, encoding="utf-8")
+    assert not machine.is_halted(7, tmp_path)
+    assert machine.is_halted(8, tmp_path)
 
 
 def test_the_first_processor_names_the_model(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from workbench.errors import EnvironmentFault, InputError, SelectionError, Sessi
 from workbench.notebook.monitor.feed import IDLE, PAUSED, SEARCHING, StoreFeed
 from workbench.notebook.monitor.packing import Message, message
 from workbench.notebook.monitor.plotly_asset import plotly_gzip
+from workbench.notebook.monitor.steady_time import SteadyTime
 from workbench.notebook.monitor.steering import Request, StoreSteering, read_request
 from workbench.notebook.monitor.stream import MOST_APPENDED, Stream
 from workbench.records.trial import BUILD_ERROR, OK, Trial
@@ -178,6 +179,19 @@ def test_the_time_of_a_search_that_stands_still_goes_on_once_a_second(feed: Fake
     assert next_of(stream).content.keys() == {"generation", "start", "end", "summary"}
     feed.state, now[0] = PAUSED, 1001.3
     assert next_of(stream).content["summary"]["state"] == PAUSED
+
+
+def test_a_clock_that_is_set_and_a_night_asleep_are_no_time_of_the_search(feed: FakeFeed) -> None:
+    feed.request = replace(feed.request, budget=SearchBudget(seconds=60.0))
+    wall, clock = [1000.0], [50.0]
+    stream = Stream(feed, clock=SteadyTime(wall=lambda: wall[0], clock=lambda: clock[0]))
+    stream.read()
+    stream.snapshot()
+    for jump in (86_400.0, -172_800.0):
+        wall[0] += jump
+        clock[0] += 10.0
+        told = next_of(stream).content["summary"]
+    assert (told["spent_s"], told["left_s"]) == (20, 40)
 
 
 def test_a_point_of_the_chart_is_its_trial_in_the_chart_of_all_tasks_and_of_one(feed: FakeFeed) -> None:

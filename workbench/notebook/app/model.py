@@ -147,7 +147,7 @@ class AppModel(Ticking):
         with self._stage.lock:
             if self.state.phase in BUSY or self.state.phase == EMPTY:
                 return
-            self._stage.local.problem = None
+            self._stage.local.problem, self._stage.local.given_up = None, ""
             self._stage.set_begun(kind)
 
         def run() -> None:

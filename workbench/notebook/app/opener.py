@@ -8,7 +8,8 @@ from typing import Any
 
 from workbench.api import Session
 from workbench.api import open as open_session
-from workbench.errors import WorkbenchError
+from workbench.errors import Interrupted, WorkbenchError
+from workbench.escaping import plain
 from workbench.notebook.app.choices import Opening
 from workbench.notebook.app.lanes import Work
 from workbench.notebook.app.session_view import PROFILE
@@ -61,6 +62,7 @@ class Opener:
         with self._stage.lock:
             is_dropped = self._pending != 0
             if is_dropped:
+                self._stage.local.given_up = _not_opened(self._stage.local.opening)
                 self._end_opening()
         if is_dropped:
             self._stage.publish()
@@ -136,8 +138,10 @@ class Opener:
             self._stage.set_begun(PROFILE)
         try:
             session.profile(refresh=refresh)
-        except BaseException:
+        except BaseException as error:
             if session.stored_profile() is None:
+                if isinstance(error, Interrupted):
+                    self._stage.local.given_up = _not_opened(session.request.source.name)
                 go_back()
             raise
         finally:
@@ -158,6 +162,11 @@ class Opener:
         with self._stage.lock:
             self._pending = 0
             self._stage.end_opening()
+
+
+def _not_opened(name: str) -> str:
+    """What is said of a model whose opening was cancelled."""
+    return f"Cancelled: {plain(name, 120)} was not opened."
 
 
 def _has_profile(session: Session) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from workbench.machine import is_halted
 from workbench.records.command import FINAL_STATES, Command
 from workbench.records.decode import DecodeError
 from workbench.records.peaks import Peaks
@@ -60,6 +61,7 @@ class SessionView:
         is_served: True while a worker holds the session's lock.
         worker_pid: Process that serves the session; None if that is unknown.
         worker_phase: ``starting`` or ``ready``.
+        is_halted: True while a signal keeps the worker's process from running.
         is_busy: True while any command runs.
         request: What the last search was asked for.
         last_stop: Why the last command ended.
@@ -83,6 +85,7 @@ class SessionView:
     is_served: bool = False
     worker_pid: int | None = None
     worker_phase: str = ""
+    is_halted: bool = False
     is_busy: bool = False
     request: TuneRequest | None = None
     last_stop: str = ""
@@ -131,6 +134,7 @@ def read_view(directory: SessionDirectory, store: Store, before: SessionView | N
         is_served=is_served,
         worker_pid=None if worker is None else worker.pid,
         worker_phase="" if worker is None else worker.phase,
+        is_halted=worker is not None and is_halted(worker.pid),
         is_busy=is_served and bool(store.open_commands()),
         request=_request(manifest),
         last_stop=_text(_inside(manifest, "last_stop", "cause")),
@@ -141,8 +145,11 @@ def read_view(directory: SessionDirectory, store: Store, before: SessionView | N
 
 
 def with_worker(view: SessionView, *, is_served: bool) -> SessionView:
-    """The same session, of whose worker alone something new is known."""
-    return replace(view, is_served=is_served, phases=(), is_busy=view.is_busy and is_served)
+    """The same session, of whose worker alone something new may be known."""
+    now_halted = is_served and view.worker_pid is not None and is_halted(view.worker_pid)
+    if (is_served, now_halted) == (view.is_served, view.is_halted):
+        return view
+    return replace(view, is_served=is_served, is_halted=now_halted, phases=(), is_busy=view.is_busy and is_served)
 
 
 def _phases(store: Store, command: Command | None, before: SessionView | None) -> tuple[tuple[Phase, ...], int]:

@@ -83,7 +83,7 @@ class Stage:
         session.attend()
         with self.lock:
             self.session, self.kernel, self._watcher, self.view = session, kernel, watcher, None
-            self.local = LocalWork(opening=self.local.opening)
+            self.local = LocalWork(opening=self.local.opening, given_up=self.local.given_up)
             self._steps = StepClock()
         watcher.start()
 
@@ -117,7 +117,7 @@ class Stage:
     def expect(self, name: str) -> None:
         """A model is being opened: until `expect_no_more` or `end_opening`, what is seen is not yet it."""
         with self.lock:
-            self.local.opening, self.local.problem = name, None
+            self.local.opening, self.local.problem, self.local.given_up = name, None, ""
             self._is_expecting = True
 
     def expect_no_more(self) -> None:

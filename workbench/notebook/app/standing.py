@@ -9,7 +9,7 @@ from workbench.notebook.app import state
 from workbench.notebook.app.remedies import in_the_app
 from workbench.notebook.app.session_view import APPLY, PROFILE, TUNE, Phase, SessionView
 from workbench.notebook.app.state import AppState, Problem, Step, WorkerStanding
-from workbench.records.command import DONE, FAILED, FINAL_STATES, RUNNING, Failure
+from workbench.records.command import CANCELLED, DONE, FAILED, FINAL_STATES, RUNNING, Failure
 from workbench.records.selection import Selection
 
 _NAME_LIMIT = 120
@@ -18,6 +18,11 @@ _MOST_STEPS = 12
 _PAUSED = "paused"
 _FINALS = "measure the best again"
 _WORKER_GONE = "The worker has ended without an answer; what was measured is saved."
+_GIVEN_UP = {
+    PROFILE: "The profile was cancelled.",
+    TUNE: "The search was cancelled; what was measured is kept.",
+    APPLY: "Applying was cancelled; what was applied before stays.",
+}
 _WORDS = {
     "load": "loading the program",
     "import": "reading the model",
@@ -42,6 +47,7 @@ class LocalWork:
         begun_after: Number of the newest long command before that one.
         problem: What went wrong last.
         trouble: What is wrong with the session at this moment.
+        given_up: What the user cancelled here, in a sentence, where the session that is shown does not tell.
         ticks: What was ticked here and is not in the store yet.
         dismissed: Number of the command whose failure the user has dismissed.
     """
@@ -51,6 +57,7 @@ class LocalWork:
     begun_after: int = 0
     problem: Problem | None = None
     trouble: Problem | None = None
+    given_up: str = ""
     ticks: Selection | None = None
     dismissed: int = 0
 
@@ -115,7 +122,7 @@ def app_state(view: SessionView | None, local: LocalWork, steps: tuple[Step, ...
     """
     if view is None:
         phase = state.PREPARING if local.opening or local.begun else state.FAILED if local.problem is not None else state.EMPTY
-        return AppState(phase=phase, model=plain(local.opening, _NAME_LIMIT), problem=local.problem, trouble=local.trouble)
+        return AppState(phase=phase, model=plain(local.opening, _NAME_LIMIT), problem=local.problem, trouble=local.trouble, given_up=local.given_up)
     phase = _phase(view, local)
     return AppState(
         phase=phase,
@@ -127,7 +134,7 @@ def app_state(view: SessionView | None, local: LocalWork, steps: tuple[Step, ...
         steps=steps if phase in (state.PREPARING, state.APPLYING, state.FAILED) and not local.opening else (),
         doing=_doing(view) if phase in state.SEARCHING else "",
         problem=local.problem or (None if phase in state.BUSY else _failure(view, local)),
-        trouble=local.trouble,
+        trouble=local.trouble or _halt(view),
         profile_id=view.profile_id,
         profile=view.profile,
         selection=view.selection if local.ticks is None else local.ticks,
@@ -136,8 +143,22 @@ def app_state(view: SessionView | None, local: LocalWork, steps: tuple[Step, ...
         stopped_because="" if phase in state.BUSY else plain(view.last_stop, _LONGEST),
         comparison_id=view.comparison_id,
         why_no_comparison=view.applied.why_none,
+        given_up="" if phase in state.BUSY else local.given_up or _given_up(view),
         peaks=view.peaks,
     )
+
+
+def _halt(view: SessionView) -> Problem | None:
+    """That nothing goes on although nothing has ended."""
+    if not view.is_halted:
+        return None
+    return Problem("A signal halted the worker: nothing goes on until it is continued.", f"Run: kill -CONT {view.worker_pid}")
+
+
+def _given_up(view: SessionView) -> str:
+    """What was cancelled last, by whichever front."""
+    command = view.command
+    return _GIVEN_UP.get(command.kind, "") if command is not None and command.state == CANCELLED else ""
 
 
 def _phase(view: SessionView, local: LocalWork) -> str:
@@ -183,6 +204,8 @@ def _doing(view: SessionView) -> str:
 def _worker(view: SessionView, local: LocalWork) -> WorkerStanding:
     command = view.command
     if view.is_served:
+        if view.is_halted:
+            return WorkerStanding(state.HALTED, "worker halted", view.worker_pid)
         if view.worker_phase == state.STARTING:
             return WorkerStanding(state.STARTING, "worker starting", view.worker_pid)
         if view.is_busy:

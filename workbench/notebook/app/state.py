@@ -102,6 +102,7 @@ NO_WORKER = "none"
 STARTING = "starting"
 READY = "ready"
 WORKING = "working"
+HALTED = "halted"
 GONE = "gone"
 
 
@@ -110,7 +111,8 @@ class WorkerStanding:
     """What is known of the worker.
 
     Attributes:
-        state: ``none`` (not needed now), ``starting``, ``ready``, ``working``, or ``gone`` (it ended in the middle of something).
+        state: ``none`` (not needed now), ``starting``, ``ready``, ``working``, ``halted`` (a signal keeps it from running), or ``gone`` (it
+            ended in the middle of something).
         words: The same for people.
         pid: Its process; None if it has none.
     """
@@ -143,6 +145,7 @@ class AppState:
         stopped_because: Why the last search ended; empty while one runs.
         comparison_id: Changes with every comparison; empty before the first.
         why_no_comparison: Why a comparison that is there is not shown; empty if there is none.
+        given_up: What the user cancelled last, in a sentence; empty if something was done since.
         peaks: What the device can do at most; None if that is not known.
     """
 
@@ -164,6 +167,7 @@ class AppState:
     stopped_because: str = ""
     comparison_id: str = ""
     why_no_comparison: str = ""
+    given_up: str = ""
     peaks: Peaks | None = None
 
     @property
@@ -187,7 +191,7 @@ class AppState:
     def next_step(self) -> str:
         """What to do next, in a sentence; never empty."""
         said = self.why_no_comparison if self.phase in (PROFILED, TUNED, STOPPED, APPLIED) else ""
-        return f"{said} {_next_step(self)}".strip()
+        return " ".join(words for words in (self.given_up, said, _next_step(self)) if words)
 
 
 def is_progress_alone(before: AppState, now: AppState) -> bool:

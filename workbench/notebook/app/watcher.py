@@ -101,7 +101,8 @@ class Watcher:
             view = read_view(self._directory, self._store, before)
             self._version = version  # of before the reading: what was written meanwhile is seen next time
             return view
-        return with_worker(before, is_served=is_served) if is_served != before.is_served else None
+        view = with_worker(before, is_served=is_served)
+        return view if view is not before else None
 
     def _forget_store(self) -> None:
         store, self._store = self._store, None

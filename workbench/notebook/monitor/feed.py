@@ -53,7 +53,7 @@ class Standing:
         """Seconds since the search began, its pauses left out, as its budget of time counts them; None before the first search."""
         if self.started_at is None:
             return None
-        paused_s = sum((now if end is None else end) - start for start, end in self.pauses)
+        paused_s = sum(max((now if end is None else end) - start, 0.0) for start, end in self.pauses)
         return max(now - self.started_at - paused_s, 0.0)
 
 

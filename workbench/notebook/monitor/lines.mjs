@@ -2,6 +2,7 @@
 import { count, element, microseconds } from "../part.mjs";
 import { budget, sparkPoints, times } from "./words.mjs";
 
+const NO_BUDGET = "Give a whole number of at least 1, or nothing for no limit.";
 const SVG = "http://www.w3.org/2000/svg";
 const SPARK = { width: 72, height: 18 };
 const CHIPS = { searching: "wb-active", finished: "wb-good", failed: "wb-bad", stopped: "wb-warn", dropped: "wb-warn" };
@@ -144,6 +145,7 @@ function trials(line, { canSteer, onAsk }) {
     asked = field.value;
     const wanted = budget(field.value);
     field.setAttribute("aria-invalid", String(wanted === undefined));
+    field.title = wanted === undefined ? NO_BUDGET : "";
     if (wanted !== undefined) onAsk({ request: "budget", task: line.task, trials: wanted });
   };
   field.addEventListener("change", commit);

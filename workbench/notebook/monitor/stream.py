@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ from workbench.charts.palette import FAILURE_MARKS, template
 from workbench.escaping import plain
 from workbench.notebook.monitor.feed import MOST_AT_ONCE, Feed, Standing
 from workbench.notebook.monitor.packing import Message, message
+from workbench.notebook.monitor.steady_time import SteadyTime
 from workbench.notebook.monitor.summary import summary
 from workbench.notebook.monitor.task_lines import Line, changed, errors, task_lines, ticked_tasks
 from workbench.records.profile import Profile
@@ -64,12 +64,12 @@ class Stream:
 
     Args:
         feed: Where trials come from.
-        clock: Unix time.
+        clock: Unix time; none takes one that no jump of the machine's clock reaches.
     """
 
-    def __init__(self, feed: Feed, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, feed: Feed, *, clock: Callable[[], float] | None = None) -> None:
         self._feed = feed
-        self._clock = clock
+        self._clock = clock or SteadyTime()
         self._columns = TrialColumns()
         self._cursor = 0
         self._generation = 0

@@ -1,7 +1,7 @@
 /** What is ticked, what it promises, its budgets, and the buttons of the search. */
 
 import { element } from "../part.mjs";
-import { budget, forecast, leading, percent, ticked, times } from "./words.mjs";
+import { budget, forecast, leading, percent, refusal, ticked, times } from "./words.mjs";
 
 const USUAL_FACTOR = 2;
 const TITLES = {
@@ -11,6 +11,7 @@ const TITLES = {
   stop: "End the search: the best are measured again, and the winners are named",
   apply: "Build the model with the winners, check it, and compare",
 };
+const WRONG = '[aria-invalid="true"]';
 const EXPORTS = {
   selection: "Selection (JSON)",
   profile: "Profile (JSON)",
@@ -41,15 +42,16 @@ export function makeSelectionBar(part) {
     ...Object.values(buttons),
     importButton, importing, exporting,
   );
-  const frame = element("div", { hidden: true }, row, budgets.element);
+  const refused = makeRefusals();
+  const frame = element("div", { hidden: true }, row, refused.element, budgets.element);
   let view = null;
   let suggested = 0;
 
   buttons.tune.addEventListener("click", () => {
-    const limits = { per_task: budget(perTask.value, { whole: true }), seconds: budget(seconds.value, { whole: false }) };
-    const wrong = [[perTask, limits.per_task], [seconds, limits.seconds]].filter(([, value]) => Number.isNaN(value));
-    for (const [field] of wrong) field.focus();
-    if (!wrong.length) part.send("tune", limits);
+    const limits = refused.read({ per_task: perTask, seconds });
+    const wrong = frame.querySelector(WRONG);
+    if (wrong) wrong.focus();
+    else part.send("tune", limits);
   });
   for (const name of ["resume", "pause", "stop", "apply"]) buttons[name].addEventListener("click", () => part.send(name));
   factor.addEventListener("change", showPromise);
@@ -124,24 +126,59 @@ export function makeSelectionBar(part) {
   };
 }
 
+/** Reads fields with budgets; one that holds none is marked, and said where the fields are. */
+function makeRefusals() {
+  const said = element("div", { class: "wb-refused", role: "alert", hidden: true });
+  const say = (words) => {
+    said.textContent = words.join(" ");
+    said.hidden = !words.length;
+  };
+  return {
+    element: said,
+    clear: () => say([]),
+    /** The budgets by name, `seconds` and whole numbers; null if one was refused. */
+    read(fields) {
+      const values = {};
+      const words = [];
+      for (const [name, field] of Object.entries(fields)) {
+        const kind = { whole: name !== "seconds" };
+        values[name] = field.validity.badInput ? NaN : budget(field.value, kind); // what is no number at all has an empty value
+        const isWrong = Number.isNaN(values[name]);
+        field.setAttribute("aria-invalid", String(isWrong));
+        if (isWrong) words.push(refusal(field.getAttribute("aria-label"), kind));
+      }
+      say(words);
+      return words.length ? null : values;
+    },
+  };
+}
+
 /** The ticked tasks with budgets of their own. */
 function makeBudgets(part) {
   const toggle = element("button", { class: "wb-button wb-budgets-toggle", type: "button", "aria-expanded": "false" }, "Budgets");
   const body = element("tbody");
   const heads = ["Task", "Share", "Calls", "Trials so far", "Trials", "Seconds", ""].map((title) => element("th", { scope: "col" }, title));
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...heads)), body);
-  const box = element("div", { class: "wb-budgets", hidden: true }, table);
+  const refused = makeRefusals();
+  const box = element("div", { class: "wb-budgets", hidden: true }, refused.element, table);
   let view = null;
   toggle.addEventListener("click", () => {
     box.hidden = !box.hidden;
+    if (box.hidden) forget();
     toggle.setAttribute("aria-expanded", String(!box.hidden));
     draw();
   });
 
+  function forget() {
+    body.replaceChildren();
+    refused.clear();
+  }
+
   function draw() {
     if (box.hidden || !view || box.contains(document.activeElement)) return;
     const may = view.actions.includes("tick");
-    body.replaceChildren(...view.selection.tasks.map((item) => line(item, may)));
+    forget();
+    body.append(...view.selection.tasks.map((item) => line(item, may)));
     if (!view.selection.tasks.length) body.append(element("tr", {}, element("td", { colspan: 7, class: "wb-muted" }, "Tick rows in the table.")));
   }
 
@@ -149,8 +186,8 @@ function makeBudgets(part) {
     const trials = element("input", { class: "wb-input wb-few", type: "number", min: 1, step: 1, value: item.trials, placeholder: "shared", disabled: !may, "aria-label": `Trials of ${item.name}` });
     const seconds = element("input", { class: "wb-input wb-few", type: "number", min: 1, value: item.seconds, placeholder: "no", disabled: !may, "aria-label": `Seconds for ${item.name}` });
     const send = () => {
-      const limits = { trials: budget(trials.value, { whole: true }), seconds: budget(seconds.value, { whole: false }) };
-      if (!Object.values(limits).some(Number.isNaN)) part.send("budget", { task: item.task, ...limits });
+      const limits = refused.read({ trials, seconds });
+      if (limits) part.send("budget", { task: item.task, ...limits });
     };
     trials.addEventListener("change", send);
     seconds.addEventListener("change", send);

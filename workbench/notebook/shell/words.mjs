@@ -34,7 +34,7 @@ export const LOOKS = {
   applied: "wb-good",
 };
 
-export const WORKER_LOOKS = { ready: "wb-good", working: "wb-active", starting: "wb-active", gone: "wb-bad", none: "" };
+export const WORKER_LOOKS = { ready: "wb-good", working: "wb-active", starting: "wb-active", halted: "wb-warn", gone: "wb-bad", none: "" };
 
 /** A part of a whole: 83 %, < 1 %. */
 export function percent(share) {
@@ -85,6 +85,11 @@ export function budget(text, { whole }) {
   if (!trimmed) return null;
   const value = Number(trimmed);
   return Number.isFinite(value) && value > 0 && (!whole || Number.isInteger(value)) ? value : NaN;
+}
+
+/** What is said of a field whose budget was refused. */
+export function refusal(label, { whole }) {
+  return `${label}: give ${whole ? "a whole number of at least 1" : "a number above 0"}, or nothing for no limit.`;
 }
 
 /** Steps with the time that has passed since they were told added to the one that runs. */

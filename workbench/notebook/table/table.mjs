@@ -100,6 +100,9 @@ function makeTable(part, { rows, tasks, header }, before) {
     enableCellTextSelection: true,
     suppressDragLeaveHidesColumns: true,
     animateRows: false,
+    // One stop of the Tab key, as a grid should be: arrows move inside, and nobody tabs through a thousand cells to get on.
+    tabToNextCell: () => false,
+    tabToNextHeader: () => false,
     onRowClicked: ({ data, event }) => data.total || onBox(event) || look(data.row),
     onCellKeyDown: ({ data, event }) => event.key === "Enter" && !data.total && look(data.row),
     onSelectionChanged({ source }) {
