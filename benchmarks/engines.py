@@ -22,7 +22,8 @@ from workbench.old_python import VARIABLE, find_old_python
 from workbench.records.request import RELAX, RELAY
 
 _WORKLOAD = "conv2d_relu"
-_TRIALS = int(os.environ.get("WORKBENCH_BENCHMARK_TRIALS", "128"))
+_TRIALS_VARIABLE = "WORKBENCH_BENCHMARK_TRIALS"
+_TRIALS = int(os.environ.get(_TRIALS_VARIABLE, "128"))
 _SEEDS = (1, 2, 3)
 _AFTER_TRIALS = tuple(count for count in (1, 8, 16, 32, 64, 128) if count <= _TRIALS)
 _AFTER_S = (5, 10, 20, 40, 80, 160)
@@ -69,7 +70,11 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 runs.append(search(engine, seed, f"{folder}/session", python))
             sys.stderr.write(f"{json.dumps(runs[-1])}\n")
-            write("engines", {"workload": _WORKLOAD, "trials": _TRIALS, "runs": runs}, f"{VARIABLE}=PATH python benchmarks/engines.py")
+            write(
+                "engines",
+                {"workload": _WORKLOAD, "trials": _TRIALS, "runs": runs},
+                f"{_TRIALS_VARIABLE}={_TRIALS} {VARIABLE}=PATH python benchmarks/engines.py",
+            )
 
 
 if __name__ == "__main__":

@@ -144,10 +144,12 @@ def c_compiler(environment: Mapping[str, str] = os.environ) -> Compiler | None:
     return None
 
 
-def is_halted(pid: int, root: Path = _ROOT) -> bool:
+def is_halted(pid: int) -> bool:
     """True if a process stands still because of a signal (SIGSTOP, Ctrl-Z) or a debugger; False where that cannot be known."""
-    status = _text(root / "proc" / str(pid) / "stat").rpartition(")")[2].split()  # before it stands a name that anybody chose
-    return bool(status) and status[0] in ("T", "t")
+    try:
+        return psutil.Process(pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+    except (psutil.Error, ValueError):  # ValueError: that is no number of a process
+        return False
 
 
 def _cpu_info(root: Path) -> dict[str, str]:
