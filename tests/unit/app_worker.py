@@ -54,6 +54,10 @@ class StandIn:
     def kinds(self) -> list[str]:
         return [command.kind for command in self.taken]
 
+    def asked(self, kind: str) -> Command:
+        """The newest command of a kind that it took; others, like a warm-up, may have come after it."""
+        return next(command for command in reversed(self.taken) if command.kind == kind)
+
     def finish_search(self, *, final: bool = True) -> None:
         with self.directory.store() as store:
             found = store.last_command("tune")

@@ -36,19 +36,25 @@ Open = Callable[..., AppModel]
 
 @pytest.fixture
 def open_app(session: SessionDirectory) -> Iterator[Open]:
-    """Makes apps on the session, which tell their states if they are given whom."""
+    """Makes apps on the session, which tell their states if they are given whom; they have had the worker load its program."""
     apps: list[AppModel] = []
 
     def make(on_state: Callable[[AppState], None] = lambda _: None, *, with_profile: bool = True) -> AppModel:
         app = AppModel(on_state=on_state)
         apps.append(app)
         app.adopt(workbench.open(session.path))
-        wait_until(lambda: app.state.profile is not None or not with_profile)
+        wait_until(lambda: not with_profile or (app.state.profile is not None and is_warm(session)))
         return app
 
     yield make
     for app in apps:
         app.close()
+
+
+def is_warm(session: SessionDirectory) -> bool:
+    with session.store() as store:
+        warm = store.last_command("warm")
+    return warm is not None and warm.state in FINAL_STATES
 
 
 def in_phase(app: AppModel, phase: str) -> Callable[[], bool]:
@@ -106,7 +112,7 @@ def test_a_search_asks_for_what_is_ticked_and_goes_on_where_there_are_trials(ope
     app.set_task_budget(task_of(app, "dense"), trials=5)
     app.tune(per_task=8, seconds=30.0)
     wait_until(lambda: "tune" in worker.kinds())
-    asked = next(command.arguments for command in worker.taken if command.kind == "tune")
+    asked = worker.asked("tune").arguments
     assert [(task["name"], task["trials"]) for task in asked["tasks"]] == [("dense", 5)]
     assert asked["budget"]["per_task"] == 8
     assert asked["budget"]["seconds"] == 30.0
@@ -122,7 +128,7 @@ def test_trials_states_and_the_end_come_from_the_store(open_app: Open, worker: S
     worker.finish_search()
     wait_until(in_phase(app, state.TUNED))
     assert state.APPLY in app.state.actions
-    wait_until(lambda: "warm" in worker.kinds())
+    wait_until(lambda: worker.kinds()[-1] == "warm")
 
 
 def test_pause_resume_and_stop_reach_the_search(open_app: Open, worker: StandIn) -> None:
@@ -141,7 +147,7 @@ def test_a_worker_that_dies_is_noticed_and_resume_asks_for_the_same_again(open_a
     with StandIn(session) as first:
         app = open_app()
         searching(app, first)
-        asked = {name: value for name, value in first.taken[-1].arguments.items() if name != "expects_trust"}
+        asked = {name: value for name, value in first.asked("tune").arguments.items() if name != "expects_trust"}
         first.measure(task_of(app, "conv2d"), "conv2d", 0, 100.0)
         with session.store() as store:
             store.update_manifest({"search": {"request": asked}})
@@ -154,7 +160,7 @@ def test_a_worker_that_dies_is_noticed_and_resume_asks_for_the_same_again(open_a
         app.resume()
         wait_until(in_phase(app, state.TUNING))
         wait_until(lambda: "tune" in second.kinds())
-        again = next(command.arguments for command in second.taken if command.kind == "tune")
+        again = second.asked("tune").arguments
         assert again["budget"] == asked["budget"]
         assert again["resume"] is True
         assert app.state.problem is None
@@ -265,7 +271,7 @@ def test_a_locked_store_is_said_and_the_ticks_fall_back(
     wait_until(lambda: stored_rows(session) == (1,))
 
 
-def test_a_session_that_cannot_be_read_is_looked_at_again(open_app: Open, session: SessionDirectory) -> None:
+def test_a_session_that_cannot_be_read_is_looked_at_again(open_app: Open, worker: StandIn, session: SessionDirectory) -> None:
     app = open_app()
     with session.store() as store:
         store.update_manifest({"request": {"source": 7}})
