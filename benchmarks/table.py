@@ -102,8 +102,8 @@ are of one run each.
 
 _UI_MONITOR = """
 ## The monitor of a search in the notebook
-{trials:,} trials in JupyterLab with Chromium, without a screen or a GPU. An update is from before the session is read, in the notebook's
-kernel, to the points being drawn, in the page. plotly.js goes to a page once.
+{trials:,} trials in JupyterLab with Chromium, without a screen or a GPU. An update is from before the session is read, by a thread of
+the notebook's kernel as in use, to the points being drawn, in the page. plotly.js goes to a page once.
 """
 
 _Columns: TypeAlias = dict[str, Callable[[dict[str, Any]], str]]
@@ -314,7 +314,7 @@ def _ui_monitor(values: dict[str, Any]) -> Iterable[str]:
     hour, before, after = found["hour"], found["hour"]["before"], found["hour"]["after"]
     rows = [
         ("read all trials out of the session (s)", _spread(found["store_s"]), ""),
-        ("first monitor of a page shown (s)", f"{found['open_first_s']:.2f}", "< 2"),
+        ("first monitor of a page shown (s)", _spread(found["open_first_s"]), "< 2"),
         ("another one shown (s)", _spread(found["open_s"]), "< 2"),
         ("64 trials more, drawn (ms)", _spread(found["update_ms"], digits=0), "< 100"),
         ("of that in the kernel (ms)", _spread(found["update_python_ms"], digits=0), ""),

@@ -140,7 +140,7 @@ def inspect_and_diff(app: AppPage) -> None:
 def click_a_trial(app: AppPage) -> None:
     """The trial that is clicked in the chart is the one that the inspector shows, and a kernel that is named is looked at everywhere."""
     app.page.locator(LATENCY).scroll_into_view_if_needed()
-    x, y = point_at(app.page, 0, 1, until="#")
+    x, y = point_at(app.page, 0, 0, until="#")
     app.page.mouse.click(x, y)
     app.wait_for_python("print(app.parts.monitor.focus_trial == [app.parts.inspector.task, app.parts.inspector.trial])", "True")
     app.wait_for_python(WHERE_ALL_LOOK, "True True True")

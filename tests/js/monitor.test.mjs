@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { extendPoints, extendSteps, growable, unpack } from "../../workbench/notebook/monitor/arrays.mjs";
+import { extendPoints, extendSteps, growable, together, unpack } from "../../workbench/notebook/monitor/arrays.mjs";
 import { budget, controls, duration, forecast, modelTime, sparkPoints, standing, times } from "../../workbench/notebook/monitor/words.mjs";
 
 const bufferOf = (...numbers) => new DataView(Float32Array.from(numbers).buffer);
@@ -18,16 +18,16 @@ test("arrays come back out of the buffers wherever they stand, also from a place
 });
 
 test("points grow as 32-bit floats and lines as plain arrays", () => {
-  const [points, line] = growable([{ x: [1], y: [2], marker: { color: [0.5] } }, { x: Float32Array.of(1), y: [2], line: {} }]);
-  assert.ok(points.x instanceof Float32Array && points.marker.color instanceof Float32Array);
+  const [points, line] = growable([{ x: [1], y: [2] }, { x: Float32Array.of(1), y: [2], line: {} }]);
+  assert.ok(points.x instanceof Float32Array && points.y instanceof Float32Array);
   assert.ok(Array.isArray(line.x));
 });
 
 test("points come behind those that a trace has", () => {
-  const [trace] = growable([{ x: [1], y: [2], marker: { color: [0.5], size: 4 } }]);
-  extendPoints(trace, { x: Float32Array.of(3, 4), y: [5, 6], "marker.color": [0.25, 0.75] });
-  assert.deepEqual([[...trace.x], [...trace.y], [...trace.marker.color], trace.marker.size], [[1, 3, 4], [2, 5, 6], [0.5, 0.25, 0.75], 4]);
-  assert.ok(trace.x instanceof Float32Array && trace.marker.color instanceof Float32Array);
+  const [trace] = growable([{ x: [1], y: [2], marker: { size: 4 } }]);
+  extendPoints(trace, { x: Float32Array.of(3, 4), y: [5, 6] });
+  assert.deepEqual([[...trace.x], [...trace.y], trace.marker.size], [[1, 3, 4], [2, 5, 6], 4]);
+  assert.ok(trace.x instanceof Float32Array);
 });
 
 test("the end of a best line moves on and new bests come before it", () => {
@@ -39,6 +39,16 @@ test("the end of a best line moves on and new bests come before it", () => {
   const empty = { x: [], y: [] };
   extendSteps(empty, null, 3);
   assert.deepEqual(empty, { x: [], y: [] });
+});
+
+test("lines of one colour are one trace with gaps, at the place of the first; nothing else is put together", () => {
+  const line = (color, x, y) => ({ name: color, line: { color }, x, y });
+  const [points, alone] = [{ x: [1], y: [2], marker: {} }, line("red", [5], [6])];
+  const traces = [points, line("blue", [1, 2], [3, 4]), alone, line("blue", [7], [8]), { ...points }];
+  const [first, blue, red, last] = together(traces);
+  assert.deepEqual([first === points, red === alone, last === traces[4]], [true, true, true]);
+  assert.deepEqual([blue.x, blue.y, blue.name], [[1, 2, Number.NaN, 7, Number.NaN], [3, 4, Number.NaN, 8, Number.NaN], "blue"]);
+  assert.deepEqual(traces[1].x, [1, 2]);
 });
 
 test("the bar says what is known and nothing else", () => {

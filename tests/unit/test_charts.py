@@ -13,10 +13,10 @@ from tests.unit.chart_points import columns_of, point
 from workbench.analysis.forecast import model_forecast_us
 from workbench.charts.buckets import extremes, in_view, occupied
 from workbench.charts.columns import TrialColumns
-from workbench.charts.figures import forecast_figure, latency_figure, latency_increment
-from workbench.charts.forecast import forecast, pace
+from workbench.charts.figures import first_best_line, forecast_figure, latency_figure, latency_increment, pace_steps
+from workbench.charts.forecast import Pace, forecast, pace
 from workbench.charts.latency import Latency, latency, reduced
-from workbench.charts.palette import FAILURE_MARKS, template
+from workbench.charts.palette import FAILURE_MARKS, TASK_COLOURS, task_colour, template
 from workbench.records.trial import BUILD_ERROR, FAILURES, OK, RUN_TIMEOUT, UNMEASURED, WRONG_RESULT
 from workbench.records.tuning import TaskProgress
 
@@ -196,6 +196,12 @@ def test_the_pace_is_that_of_the_last_minute_and_its_bars_hold_all_trials() -> N
     assert pace(TrialColumns()).recent_per_s is None
 
 
+def test_the_outline_of_the_pace_holds_each_value_over_its_stretch_of_time() -> None:
+    steps = pace_steps(Pace(np.array([1.0, 3.0, 5.0]), np.array([4.0, 0.0, 2.0]), 2.0, None))
+    assert (steps["x"].tolist(), steps["y"].tolist()) == ([0.0, 2.0, 4.0, 6.0], [4.0, 0.0, 2.0, 2.0])
+    assert len(pace_steps(pace(TrialColumns()))["x"]) == 0
+
+
 # figures
 
 
@@ -239,6 +245,20 @@ def test_an_increment_names_the_traces_that_it_extends() -> None:
     for place, arrays in added.items():
         trace = figure["data"][place]
         assert trace["type"] == "scattergl"
-        assert len({len(values) for values in arrays.values()}) == 1
-        assert ("marker.color" in arrays) == (place == 0)
+        assert len(arrays["x"]) == len(arrays["y"]) > 0
+        assert trace["x"].tolist()[-len(arrays["x"]) :] == arrays["x"].tolist()
     assert sum(len(arrays["x"]) for arrays in added.values()) == 100
+    assert [trace["mode"] for trace in figure["data"][first_best_line(latency(columns, None), classes=classes) :]] == ["lines"] * 3
+
+
+def test_points_and_best_line_of_a_task_have_its_colour_and_the_eighth_task_that_of_the_first() -> None:
+    columns = columns_of([point(index + 1, 100.0 + index, task=f"task{index}") for index in range(9)])
+    data = latency(columns, None)
+    points = [trace for trace in figures(data, {})["data"] if trace["mode"] == "markers" and trace["name"] == "measured"]
+    assert [(trace["marker"]["color"], trace["x"].tolist()) for trace in points[:3]] == [
+        (TASK_COLOURS[0], [1.0, 8.0]),
+        (TASK_COLOURS[1], [2.0, 9.0]),
+        (TASK_COLOURS[2], [3.0]),
+    ]
+    lines = figures(data, {})["data"][first_best_line(data, classes=[]) :]
+    assert [line["line"]["color"] for line in lines] == [task_colour(code) for code in range(9)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from workbench.notebook.monitor.plotly_asset import plotly_gzip
 from workbench.notebook.monitor.steady_time import SteadyTime
 from workbench.notebook.monitor.steering import Request, StoreSteering, read_request
 from workbench.notebook.monitor.stream import MOST_APPENDED, Stream
+from workbench.notebook.part import bundled
 from workbench.records.trial import BUILD_ERROR, OK, Trial
 from workbench.records.tuning import FINISHED, SearchBudget, TaskProgress
 from workbench.selection import select
@@ -245,8 +247,9 @@ def test_long_arrays_travel_as_buffers_and_short_ones_as_numbers() -> None:
     assert np.frombuffer(told.buffers[0], "<f4").tolist() == list(range(100))
 
 
-def test_plotly_comes_out_of_its_wheel_compressed() -> None:
-    assert len(plotly_gzip()) < 2_000_000
+def test_plotly_is_bundled_and_travels_compressed() -> None:
+    assert len(plotly_gzip()) < 600_000
+    assert gzip.decompress(plotly_gzip()) == bundled("plotly.js").read_bytes()
     assert plotly_gzip() is plotly_gzip()
 
 

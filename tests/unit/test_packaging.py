@@ -147,7 +147,7 @@ def test_the_wheel_holds_the_whole_package_with_its_bundles_and_nothing_else(whe
     parts = {Path(name).stem for name in bundled if name.endswith(".mjs") and Path(name).stem == Path(name).parent.name}
     static = {f"{STATIC}/{part}{suffix}" for part in parts for suffix in (".js", ".css")}
     held = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    assert held == (sources - bundled) | static | {f"{STATIC}/LICENSES.txt"}
+    assert held == (sources - bundled) | static | {f"{STATIC}/LICENSES.txt", f"{STATIC}/plotly.js"}
     assert {"table", "inspector"} <= parts
     assert "workbench/py.typed" in held
 
@@ -158,6 +158,7 @@ def test_the_wheels_javascript_is_small_and_its_licences_travel_with_it(wheel: z
     licences = wheel.read(f"{STATIC}/LICENSES.txt").decode()
     assert "ag-grid-community" in licences
     assert "@codemirror/view" in licences
+    assert "plotly.js-gl2d-dist-min" in licences
     assert licences.count("Permission is hereby granted") > 5
 
 

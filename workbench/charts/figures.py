@@ -26,7 +26,6 @@ _ROW = 0.065
 _GAP = 0.03
 _FEW_DECADES = 200.0
 _MARGIN = {"l": 60, "r": 16, "t": 8, "b": 44}
-_SCALE = [[edge / len(TASK_COLOURS), colour] for place, colour in enumerate(TASK_COLOURS) for edge in (place, place + 1)]
 
 
 def latency_figure(data: Latency, *, classes: Iterable[str], names: Mapping[int, str]) -> Figure:
@@ -41,7 +40,7 @@ def latency_figure(data: Latency, *, classes: Iterable[str], names: Mapping[int,
     relative = data.task is None
     bottom = len(rows) * _ROW + (_GAP if rows else 0.0)
     traces = [
-        _scatter(MEASURED, data.measured, {"size": 5, "opacity": 0.75, **_colour(data)}),
+        *(_scatter(MEASURED, points, {"size": 5, "opacity": 0.75, "color": colour}) for colour, points in _by_colour(data)),
         _scatter(ELSEWHERE, data.elsewhere, {"size": 6, "opacity": 0.6, "symbol": "circle-open", "color": GREY}),
         *(_failures(name, data.failures.get(name), place) for place, name in enumerate(rows)),
         *(_best_line(line, names, relative=relative) for line in data.best),
@@ -72,21 +71,21 @@ def latency_figure(data: Latency, *, classes: Iterable[str], names: Mapping[int,
     return {"data": traces, "layout": layout}
 
 
-def latency_increment(data: Latency, *, classes: Iterable[str]) -> dict[int, dict[str, Any]]:
+def latency_increment(data: Latency, *, classes: Iterable[str]) -> dict[int, dict[str, Floats]]:
     """What new trials append to the traces of `latency_figure`, by the place of the trace; the best lines are told apart."""
     rows = tuple(name for name in FAILURE_MARKS if name in set(classes))
-    added: dict[int, dict[str, Any]] = {}
-    if len(data.measured):
-        added[0] = {"x": data.measured.x, "y": data.measured.y}
-        if data.task is None:
-            added[0]["marker.color"] = _codes(data.measured)
-    if len(data.elsewhere):
-        added[1] = {"x": data.elsewhere.x, "y": data.elsewhere.y}
-    for place, name in enumerate(rows):
+    parts = [*(points for _, points in _by_colour(data)), data.elsewhere]
+    added = {place: {"x": points.x, "y": points.y} for place, points in enumerate(parts) if len(points)}
+    for row, name in enumerate(rows):
         found = data.failures.get(name)
         if found is not None and len(found):
-            added[2 + place] = {"x": found.x, "y": np.full(len(found), float(place))}
+            added[len(parts) + row] = {"x": found.x, "y": np.full(len(found), float(row))}
     return added
+
+
+def first_best_line(data: Latency, *, classes: Iterable[str]) -> int:
+    """Place of the first best line among the traces of `latency_figure`; the others follow it."""
+    return len(_by_colour(data)) + 1 + sum(name in FAILURE_MARKS for name in set(classes))
 
 
 def forecast_figure(data: Forecast, speed: Pace) -> Figure:
@@ -99,7 +98,6 @@ def forecast_figure(data: Forecast, speed: Pace) -> Figure:
         "annotations": [],
         "margin": _MARGIN,
         "showlegend": False,
-        "bargap": 0,
     }
     if data.total_us is not None:
         _mark_baseline(layout, data.total_us / 1e3, f"untuned {data.total_us / 1e3:,.2f} ms", log=False)
@@ -107,18 +105,17 @@ def forecast_figure(data: Forecast, speed: Pace) -> Figure:
 
 
 def forecast_traces(data: Forecast, speed: Pace) -> list[dict[str, Any]]:
-    """The two traces of `forecast_figure`, which are drawn anew: they are short."""
+    """The two traces of `forecast_figure`."""
     steps = _steps(data.elapsed_s, data.model_us / 1e3, data.end_s)
     line = {"type": "scatter", "mode": "lines", "name": "forecast of the model", "line": {"shape": "hv", "width": 2, "color": GREEN}, **steps}
-    bars = {
-        "type": "bar",
-        "name": "trials a second",
-        "yaxis": "y2",
-        "x": speed.elapsed_s,
-        "y": speed.per_s,
-        "marker": {"color": BLUE, "opacity": 0.7},
-    }
-    return [line, bars]
+    style = {"line": {"shape": "hv", "width": 1, "color": BLUE}, "fill": "tozeroy"}
+    return [line, {"type": "scatter", "mode": "lines", "name": "trials a second", "yaxis": "y2", **style, **pace_steps(speed)}]
+
+
+def pace_steps(speed: Pace) -> dict[str, Floats]:
+    """Trials a second as an outline that holds its value from the beginning to the end of each stretch of time."""
+    begins = speed.elapsed_s - speed.width_s / 2
+    return _steps(begins, speed.per_s, float(begins[-1]) + speed.width_s if len(begins) else 0.0)
 
 
 def _log_ticks(data: Latency) -> dict[str, Any]:
@@ -159,13 +156,9 @@ def _steps(x: Floats, y: Floats, end: float) -> dict[str, Floats]:
     return {"x": np.append(x, end), "y": np.append(y, y[-1])} if len(x) else {"x": x, "y": y}
 
 
-def _colour(data: Latency) -> dict[str, Any]:
-    """One colour for a task's own chart; of all tasks, each point that of its task."""
+def _by_colour(data: Latency) -> list[tuple[str, Points]]:
+    """One colour for a task's own chart; of all tasks, the points of each colour as a trace: plotly is slow with a colour for each point."""
     if data.task is not None:
-        return {"color": BLUE}
-    return {"color": _codes(data.measured), "cmin": 0, "cmax": len(TASK_COLOURS), "colorscale": _SCALE, "showscale": False}
-
-
-def _codes(points: Points) -> Floats:
-    """Colours as numbers: the middle of each task's step of the colour scale."""
-    return (points.task % len(TASK_COLOURS)).astype(float) + 0.5
+        return [(BLUE, data.measured)]
+    code = data.measured.task % len(TASK_COLOURS)
+    return [(colour, data.measured.at(np.flatnonzero(code == place))) for place, colour in enumerate(TASK_COLOURS)]

@@ -11,10 +11,10 @@ from workbench.charts.buckets import View, in_view, occupied
 from workbench.charts.columns import OK_CODE, STATUSES, Floats, Integers, TrialColumns
 from workbench.records.trial import FAILURES
 
-MOST_POINTS = 6_000
+MOST_POINTS = 3_000
 """Points that are drawn of all measured trials; more are not told apart on a screen."""
 
-_MOST_MARKS = 1_200
+_MOST_MARKS = 600
 
 
 @dataclass(frozen=True)

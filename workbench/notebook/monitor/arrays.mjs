@@ -19,22 +19,14 @@ function floats(view) {
 export function growable(traces) {
   return traces.map((trace) => {
     const make = trace.line ? Array.from : (numbers) => Float32Array.from(numbers);
-    const made = { ...trace, x: make(trace.x), y: make(trace.y) };
-    if (Array.isArray(made.marker?.color) || made.marker?.color instanceof Float32Array) {
-      made.marker = { ...made.marker, color: Float32Array.from(made.marker.color) };
-    }
-    return made;
+    return { ...trace, x: make(trace.x), y: make(trace.y) };
   });
 }
 
-/** Appends points to a trace that `growable` made: `added` is `{"x": ..., "y": ..., "marker.color": ...}`. */
-export function extendPoints(trace, added) {
-  for (const [path, numbers] of Object.entries(added)) {
-    const names = path.split(".");
-    const last = names.pop();
-    const owner = names.reduce((value, name) => value[name], trace);
-    owner[last] = joined(owner[last], numbers);
-  }
+/** Appends points to a trace that `growable` made. */
+export function extendPoints(trace, { x, y }) {
+  trace.x = joined(trace.x, x);
+  trace.y = joined(trace.y, y);
 }
 
 function joined(before, added) {
@@ -59,4 +51,21 @@ export function extendSteps(trace, added, end) {
     trace.x.push(end);
     trace.y.push(trace.y[trace.y.length - 1]);
   }
+}
+
+/**
+ * What plotly is given: lines of one colour are one trace with gaps, since plotly takes its time for each trace, however short it is. The
+ * gaps are at NaN.
+ */
+export function together(traces) {
+  const groups = new Map();
+  for (const trace of traces) {
+    const look = trace.line ? `${trace.line.color} ${trace.yaxis}` : trace;
+    groups.set(look, [...(groups.get(look) ?? []), trace]);
+  }
+  return [...groups.values()].map((group) => (group.length === 1 ? group[0] : { ...group[0], x: withGaps(group, "x"), y: withGaps(group, "y") }));
+}
+
+function withGaps(traces, name) {
+  return traces.flatMap((trace) => [...trace[name], Number.NaN]);
 }

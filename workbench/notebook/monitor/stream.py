@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.charts.buckets import View
 from workbench.charts.columns import TrialColumns
-from workbench.charts.figures import forecast_figure, latency_figure, latency_increment
+from workbench.charts.figures import first_best_line, forecast_figure, latency_figure, latency_increment, pace_steps
 from workbench.charts.forecast import Forecast, Pace, forecast, pace
 from workbench.charts.latency import MOST_POINTS, BestLine, Latency, latency, reduced
 from workbench.charts.palette import FAILURE_MARKS, template
@@ -215,7 +215,7 @@ class Stream:
 
 def _latency_part(data: Latency, sent: _Sent) -> dict[str, Any]:
     """What comes to the latency chart."""
-    first = 2 + len(sent.shape[0])
+    first = first_best_line(data, classes=sent.shape[0])
     steps = {}
     for place, line in enumerate(data.best):
         if len(line.x) > sent.best[place]:
@@ -230,7 +230,7 @@ def _tail(line: BestLine, start: int) -> dict[str, Any]:
 
 
 def _forecast_part(course: Forecast, speed: Pace, sent: _Sent) -> dict[str, Any]:
-    """What comes to the forecast; the bars are few and change altogether."""
+    """What comes to the forecast; the pace is short and changes altogether."""
     steps = {0: {"x": course.elapsed_s[sent.events :], "y": course.model_us[sent.events :] / 1e3}} if len(course.model_us) > sent.events else {}
     sent.events = len(course.model_us)
-    return {"steps": steps, "ends": {0: course.end_s}, "replace": {1: {"x": speed.elapsed_s, "y": speed.per_s}}}
+    return {"steps": steps, "ends": {0: course.end_s}, "replace": {1: pace_steps(speed)}}
