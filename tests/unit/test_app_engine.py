@@ -53,6 +53,7 @@ def test_choosing_the_engine_of_an_old_tvm_says_what_it_needs_until_it_is_there(
     wait_until(lambda: app.state.problem is not None)
     assert app.state.problem is not None
     assert "an old TVM" in app.state.problem.message
+    assert app.state.phase == state.EMPTY, "nothing was tried, so nothing has failed"
     assert all(words in app.state.problem.remedy for words in ("make venv-relay", "environment-relay.yml", "under More", VARIABLE))
     app.consider_engine("relay", "/no/such/python")
     wait_until(lambda: app.state.problem is not None and "no program" in app.state.problem.message)

@@ -99,6 +99,26 @@ def test_what_was_cancelled_is_said_until_something_else_is_done(kind: str, word
     assert "cancelled" not in app_state(view(command=command(kind, DONE)), LocalWork(), ()).next_step
 
 
+def test_why_a_search_ended_is_said_until_another_one_begins() -> None:
+    ended = view(command=command("tune", DONE), progress=(replace(SEARCHED, final=FINAL),), last_stop="the budget of 64 trials is used up")
+    said = "The search ended: the budget of 64 trials is used up. "
+    assert app_state(ended, LocalWork(), ()).next_step.startswith(said + "1 kernel is faster.")
+    assert "ended" not in app_state(ended, LocalWork(begun="tune"), ()).next_step
+    cancelled = replace(ended, command=command("tune", CANCELLED), last_stop="stopped by the user")
+    assert app_state(cancelled, LocalWork(), ()).next_step.startswith("The search was cancelled; what was measured is kept. Resume"), "not said twice"
+    assert "ended" not in app_state(replace(ended, command=command("apply", DONE)), LocalWork(), ()).next_step
+    failed = replace(ended, command=command("tune", FAILED, failure=DIED), last_stop=DIED.message)
+    assert "SIGKILL" not in app_state(failed, LocalWork(), ()).next_step, "the problem says it"
+    assert "ended: The worker died with SIGKILL. " in app_state(failed, LocalWork(dismissed=7), ()).next_step
+
+
+def test_what_an_engine_lacks_is_no_failure_of_anything_that_was_done() -> None:
+    lack = Problem("The relay engine needs a Python with an old TVM.")
+    assert (app_state(None, LocalWork(lack=lack), ()).phase, app_state(None, LocalWork(lack=lack), ()).problem) == (state.EMPTY, lack)
+    both = LocalWork(lack=lack, problem=Problem("The disk is full."))
+    assert (app_state(None, both, ()).phase, app_state(None, both, ()).problem) == (state.FAILED, both.problem)
+
+
 def test_a_worker_that_a_signal_halts_is_said_with_what_lets_it_go_on() -> None:
     halted = app_state(view(command=command("tune"), is_served=True, is_busy=True, worker_pid=77, is_halted=True), LocalWork(), ())
     assert (halted.phase, halted.worker.state) == (state.TUNING, state.HALTED)

@@ -35,7 +35,6 @@ class Opener:
         self._aside = aside
         self._openings = 0
         self._pending = 0  # the one that has no session yet
-        self._lack: Problem | None = None
 
     def open(self, opening: Opening) -> None:
         """Open a model and profile it; the session that was open is closed."""
@@ -80,11 +79,12 @@ class Opener:
             session.warm_up()
 
     def _consider_engine(self, engine: str, python: str) -> None:
-        lack = _lack_of(engine, python)
+        lack, local = _lack_of(engine, python), self._stage.local
         with self._stage.lock:
-            said, self._lack = self._lack, lack
-            if lack is not None or (said is not None and self._stage.local.problem == said):
-                self._stage.show_problem(lack)
+            if lack is not None or local.problem == local.lack:
+                local.problem = None  # said before, or the same as was lacking
+            local.lack = lack
+        self._stage.publish()
 
     def _open(self, opening: Opening, number: int) -> None:
         if self._pending != number:

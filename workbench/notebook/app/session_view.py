@@ -64,7 +64,7 @@ class SessionView:
         is_halted: True while a signal keeps the worker's process from running.
         is_busy: True while any command runs.
         request: What the last search was asked for.
-        last_stop: Why the last command ended.
+        last_stop: Why the last search ended; empty if another command failed since.
         applied: What applying gave last.
         peaks: What the device can do at most; None if that is not known.
         last_event: Number of the newest event that was read.
@@ -137,7 +137,7 @@ def read_view(directory: SessionDirectory, store: Store, before: SessionView | N
         is_halted=worker is not None and is_halted(worker.pid),
         is_busy=is_served and bool(store.open_commands()),
         request=_request(manifest),
-        last_stop=_text(_inside(manifest, "last_stop", "cause")),
+        last_stop=_text(_inside(manifest, "last_stop", "cause")) if _inside(manifest, "last_stop", "command") == TUNE else "",
         applied=_applied(store, command, before if known else None),
         peaks=_peaks(store, command, before),
         last_event=last_event,

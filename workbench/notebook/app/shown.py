@@ -34,7 +34,6 @@ def shown(state: AppState) -> dict[str, Any]:
         "profiled": state.profile is not None,
         "selection": None if state.profile is None else _selection(state, state.profile),
         "suggested": ticks.suggested_trials(state.progress, state.selection),
-        "stopped_because": state.stopped_because if any(task.trials for task in state.progress) else "",
         "has_trials": any(task.trials for task in state.progress),
         "has_comparison": bool(state.comparison_id),
     }

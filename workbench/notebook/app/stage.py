@@ -138,9 +138,11 @@ class Stage:
         self.publish()
 
     def show_problem(self, problem: Problem | None) -> None:
-        """Show what went wrong; None: nothing."""
+        """Show what went wrong; None: nothing, and nothing that an engine lacks."""
         with self.lock:
             self.local.problem = problem
+            if problem is None:
+                self.local.lack = None
         self.publish()
 
     def guarded(self, work: Callable[[], None]) -> None:

@@ -46,6 +46,7 @@ class LocalWork:
         begun: Kind of a long command that is being given; empty if none is.
         begun_after: Number of the newest long command before that one.
         problem: What went wrong last.
+        lack: What the engine that is chosen, and that nothing was opened with, lacks here.
         trouble: What is wrong with the session at this moment.
         given_up: What the user cancelled here, in a sentence, where the session that is shown does not tell.
         ticks: What was ticked here and is not in the store yet.
@@ -56,6 +57,7 @@ class LocalWork:
     begun: str = ""
     begun_after: int = 0
     problem: Problem | None = None
+    lack: Problem | None = None
     trouble: Problem | None = None
     given_up: str = ""
     ticks: Selection | None = None
@@ -122,7 +124,8 @@ def app_state(view: SessionView | None, local: LocalWork, steps: tuple[Step, ...
     """
     if view is None:
         phase = state.PREPARING if local.opening or local.begun else state.FAILED if local.problem is not None else state.EMPTY
-        return AppState(phase=phase, model=plain(local.opening, _NAME_LIMIT), problem=local.problem, trouble=local.trouble, given_up=local.given_up)
+        problem = local.problem or local.lack
+        return AppState(phase=phase, model=plain(local.opening, _NAME_LIMIT), problem=problem, trouble=local.trouble, given_up=local.given_up)
     phase = _phase(view, local)
     return AppState(
         phase=phase,
@@ -133,7 +136,7 @@ def app_state(view: SessionView | None, local: LocalWork, steps: tuple[Step, ...
         worker=_worker(view, local),
         steps=steps if phase in (state.PREPARING, state.APPLYING, state.FAILED) and not local.opening else (),
         doing=_doing(view) if phase in state.SEARCHING else "",
-        problem=local.problem or (None if phase in state.BUSY else _failure(view, local)),
+        problem=local.problem or local.lack or (None if phase in state.BUSY else _failure(view, local)),
         trouble=local.trouble or _halt(view),
         profile_id=view.profile_id,
         profile=view.profile,

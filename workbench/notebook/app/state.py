@@ -191,7 +191,13 @@ class AppState:
     def next_step(self) -> str:
         """What to do next, in a sentence; never empty."""
         said = self.why_no_comparison if self.phase in (PROFILED, TUNED, STOPPED, APPLIED) else ""
-        return " ".join(words for words in (self.given_up, said, _next_step(self)) if words)
+        return " ".join(words for words in (self.given_up, self._why_ended, said, _next_step(self)) if words)
+
+    @property
+    def _why_ended(self) -> str:
+        """Why the last search ended, in a sentence; empty where that is said already."""
+        is_said = self.given_up or self.problem is not None or self.phase not in (TUNED, STOPPED)
+        return "" if is_said or not self.stopped_because else f"The search ended: {self.stopped_because.rstrip('.')}."
 
 
 def is_progress_alone(before: AppState, now: AppState) -> bool:
