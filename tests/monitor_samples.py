@@ -13,6 +13,7 @@ from workbench.errors import SessionError
 from workbench.machine import read_machine
 from workbench.notebook.monitor.feed import MOST_AT_ONCE, SEARCHING, Standing
 from workbench.notebook.monitor.steering import Request
+from workbench.records.old_search import LatencyPoint
 from workbench.records.profile import Profile, Task
 from workbench.records.request import ModelSource, ProfileRequest
 from workbench.records.trial import BUILD_ERROR, OK, RUN_TIMEOUT, WRONG_RESULT, MeasureOptions, Trial
@@ -49,6 +50,7 @@ class FakeFeed:
         state: Whether a search runs.
         fault: What reading it raises; None if it can be read.
         pauses: When its search paused.
+        curve: The latency of the model in an old search.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -58,12 +60,16 @@ class FakeFeed:
         self.state = SEARCHING
         self.fault: Exception | None = None
         self.pauses: tuple[tuple[float, float | None], ...] = ()
+        self.curve: tuple[LatencyPoint, ...] = ()
         self._courses: dict[str, Course] = {}
         self.selection = select(profile, share=1.0)
         self.request = TuneRequest(self.selection.tasks, SearchBudget(per_task=64))
 
     def profile(self) -> Profile:
         return self._profile
+
+    def old_curve(self) -> tuple[LatencyPoint, ...]:
+        return self.curve
 
     def since(self, cursor: int) -> list[TrialPoint]:
         if self.fault is not None:

@@ -14,9 +14,10 @@ from workbench.analysis.forecast import model_forecast_us
 from workbench.charts.buckets import extremes, in_view, occupied
 from workbench.charts.columns import TrialColumns
 from workbench.charts.figures import first_best_line, forecast_figure, latency_figure, latency_increment, pace_steps
-from workbench.charts.forecast import Pace, forecast, pace
+from workbench.charts.forecast import Pace, forecast, old_course, pace
 from workbench.charts.latency import Latency, latency, reduced
 from workbench.charts.palette import FAILURE_MARKS, TASK_COLOURS, task_colour, template
+from workbench.records.old_search import LatencyPoint
 from workbench.records.trial import BUILD_ERROR, FAILURES, OK, RUN_TIMEOUT, UNMEASURED, WRONG_RESULT
 from workbench.records.tuning import TaskProgress
 
@@ -186,6 +187,16 @@ def test_the_forecast_ends_where_the_command_lines_forecast_is(sessions: Any) ->
 def test_without_times_there_is_no_forecast(sessions: Any) -> None:
     profile = replace(sessions.profile(["conv2d"]), total_us=None)
     assert len(forecast(many(10), profile).model_us) == 0
+
+
+def test_the_course_of_an_old_search_is_what_its_tuner_estimated_from_where_it_could() -> None:
+    course = old_course([LatencyPoint(5.0, None, 8), LatencyPoint(10.0, 4000.0, 16), LatencyPoint(20.0, 2000.0, 32), LatencyPoint(30.0, None, 40)])
+    assert (course.elapsed_s.tolist(), course.model_us.tolist(), course.total_us, course.end_s) == ([10.0, 20.0], [4000.0, 2000.0], None, 30.0)
+    figure = forecast_figure(course, pace(TrialColumns()))
+    assert figure["data"][0]["y"].tolist() == [4.0, 2.0, 2.0]
+    assert [note["text"] for note in figure["layout"]["annotations"]] == ["as the old tuner estimated it"]
+    nothing = forecast_figure(old_course([]), pace(TrialColumns()))
+    assert (len(nothing["data"][0]["x"]), nothing["layout"]["annotations"]) == (0, [])
 
 
 def test_the_pace_is_that_of_the_last_minute_and_its_bars_hold_all_trials() -> None:

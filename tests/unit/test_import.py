@@ -19,6 +19,8 @@ from workbench.cli.main import main
 from workbench.errors import InputError, SelectionError, SessionError
 from workbench.importing import artifacts as kinds
 from workbench.importing.artifacts import kind_of, read_artifacts
+from workbench.notebook.monitor.feed import StoreFeed
+from workbench.notebook.monitor.stream import Stream
 from workbench.notebook.table.snapshot import snapshot
 from workbench.records.old_search import OldSearch
 from workbench.records.trial import OK, REJECTED
@@ -370,6 +372,13 @@ def test_the_report_of_an_imported_session_has_matches_and_the_old_search(twins:
     assert "The search of old TVM" in text
     assert "128 trials in 20 s: from 4.00 ms to 2.00 ms." in text
     assert 'auto_scheduler: weight 1 desc vm_mod_fused_nn_dense key ["0123", [1, 8], [4, 8], [1, 4]]' in text
+
+
+def test_the_monitor_of_an_imported_session_draws_the_old_search(twins: Session) -> None:
+    stream = Stream(StoreFeed(twins.directory))
+    stream.read()
+    line = stream.snapshot().content["forecast"]["data"][0]
+    assert (line["x"], line["y"]) == ([10.0, 20.0, 20.0], [4.0, 2.0, 2.0])
 
 
 def test_a_program_alone_gives_its_calls_without_times(tmp_path: Path) -> None:

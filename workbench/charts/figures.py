@@ -101,6 +101,9 @@ def forecast_figure(data: Forecast, speed: Pace) -> Figure:
     }
     if data.total_us is not None:
         _mark_baseline(layout, data.total_us / 1e3, f"untuned {data.total_us / 1e3:,.2f} ms", log=False)
+    elif len(data.model_us):
+        corner = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "xanchor": "right", "yanchor": "top"}
+        layout["annotations"].append({"text": "as the old tuner estimated it", "showarrow": False, "font": {"color": GREY, "size": 11}, **corner})
     return {"data": forecast_traces(data, speed), "layout": layout}
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from workbench.analysis.forecast import TunedPart, forecast_us
 from workbench.charts.columns import Floats, TrialColumns
+from workbench.records.old_search import LatencyPoint
 from workbench.records.profile import Profile
 
 _MOST_BARS = 60
@@ -71,6 +73,13 @@ def forecast(columns: TrialColumns, profile: Profile) -> Forecast:
         at.append(float(elapsed[row]))
         model.append(max(total - all_saved, 0.0))
     return Forecast(np.array(at), np.array(model), total, end)
+
+
+def old_course(curve: Sequence[LatencyPoint]) -> Forecast:
+    """How the latency of the whole model fell in a search of old TVM, as its tuner estimated it then; empty before it could."""
+    known = [(point.elapsed_s, point.latency_us) for point in curve if point.latency_us is not None]
+    at, model = zip(*known, strict=True) if known else ((), ())
+    return Forecast(np.array(at, dtype=float), np.array(model, dtype=float), None, curve[-1].elapsed_s if curve else 0.0)
 
 
 def pace(columns: TrialColumns) -> Pace:

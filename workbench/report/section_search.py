@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
-
-from workbench.charts.forecast import Forecast, forecast
+from workbench.charts.forecast import forecast, old_course
 from workbench.charts.latency import latency
 from workbench.charts.palette import FAILURE_MARKS
 from workbench.records.tuning import TaskProgress
@@ -41,12 +39,10 @@ def search_section(content: ReportContent) -> Markup | None:
 def old_search_section(content: ReportContent) -> Markup | None:
     """How the latency of the whole model fell in a search of old TVM, and what that listed beside the rows; None if nothing is known."""
     curve, unmatched = content.old_search.curve, content.old_search.unmatched
-    known = [point for point in curve if point.latency_us is not None]
+    course = old_course(curve)
     parts: list[Markup | None] = []
-    if known:
-        times_us = [point.latency_us or 0.0 for point in known]
-        course = Forecast(np.array([point.elapsed_s for point in known]), np.array(times_us), None, curve[-1].elapsed_s)
-        fell = f"from {milliseconds(times_us[0])} to {milliseconds(min(times_us))}"
+    if len(course.model_us):
+        fell = f"from {milliseconds(float(course.model_us[0]))} to {milliseconds(float(course.model_us.min()))}"
         words = f"{plural(curve[-1].trials, 'trial')} in {curve[-1].elapsed_s:,.0f} s: {fell}."
         caption = "Latency of the whole model as the old tuner estimated it, from its best trials of each task."
         parts += [tag("p", words), tag("figure", forecast_drawing(course), tag("figcaption", caption))]

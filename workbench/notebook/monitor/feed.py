@@ -11,12 +11,13 @@ from workbench.errors import SessionError
 from workbench.escaping import plain
 from workbench.records.command import RUNNING
 from workbench.records.decode import DecodeError
+from workbench.records.old_search import LatencyPoint
 from workbench.records.profile import Profile
 from workbench.records.selection import Selection
 from workbench.records.trial import Trial
 from workbench.records.trial_point import TrialPoint
 from workbench.records.tuning import TaskProgress, TuneRequest
-from workbench.session import SessionDirectory
+from workbench.session import SessionDirectory, stored_old_search
 from workbench.store import Store
 
 IDLE = "idle"
@@ -68,6 +69,10 @@ class Feed(Protocol):
         """The profile that the search is about."""
         ...
 
+    def old_curve(self) -> tuple[LatencyPoint, ...]:
+        """How the latency of the whole model fell in a search of old TVM that was imported; empty for any other session."""
+        ...
+
     def since(self, cursor: int) -> list[TrialPoint]:
         """The next trials behind a cursor, at most `MOST_AT_ONCE`; 0 begins at the first."""
         ...
@@ -102,6 +107,11 @@ class StoreFeed:
         if profile is None:
             raise SessionError(f"The session in {plain(str(self._directory.path), 120)} has no profile yet.", "Profile the model first.")
         return profile
+
+    def old_curve(self) -> tuple[LatencyPoint, ...]:
+        """The curve in the store."""
+        with self._directory.store() as store:
+            return stored_old_search(store).curve
 
     def since(self, cursor: int) -> list[TrialPoint]:
         """The next trials in the store."""

@@ -9,7 +9,7 @@ from typing import Any
 from workbench.charts.buckets import View
 from workbench.charts.columns import TrialColumns
 from workbench.charts.figures import first_best_line, forecast_figure, latency_figure, latency_increment, pace_steps
-from workbench.charts.forecast import Forecast, Pace, forecast, pace
+from workbench.charts.forecast import Forecast, Pace, forecast, old_course, pace
 from workbench.charts.latency import MOST_POINTS, BestLine, Latency, latency, reduced
 from workbench.charts.palette import FAILURE_MARKS, template
 from workbench.escaping import plain
@@ -18,6 +18,7 @@ from workbench.notebook.monitor.packing import Message, message
 from workbench.notebook.monitor.steady_time import SteadyTime
 from workbench.notebook.monitor.summary import summary
 from workbench.notebook.monitor.task_lines import Line, changed, errors, task_lines, ticked_tasks
+from workbench.records.old_search import LatencyPoint
 from workbench.records.profile import Profile
 
 MOST_APPENDED = MOST_POINTS
@@ -74,6 +75,7 @@ class Stream:
         self._cursor = 0
         self._generation = 0
         self._profile: Profile | None = None
+        self._old_curve: tuple[LatencyPoint, ...] = ()
         self._standing: Standing | None = None
         self._sent: _Sent | None = None
         self.task = ""
@@ -97,7 +99,7 @@ class Stream:
             WorkbenchError: The session cannot be read now.
         """
         if self._profile is None:
-            self._profile = self._feed.profile()
+            self._old_curve, self._profile = self._feed.old_curve(), self._feed.profile()
         self._standing = self._feed.standing()  # before the trials: none that it counts is missing
         while points := self._feed.since(self._cursor):
             self._columns.extend(points)
@@ -111,7 +113,7 @@ class Stream:
         data = reduced(self._latency(0), view=self.view)
         shape = self._shape(data)
         names = {code: self._name(task) for code, task in enumerate(self._columns.tasks)}
-        course, speed = forecast(self._columns, profile), pace(self._columns)
+        course, speed = self._course(profile), pace(self._columns)
         self._generation += 1
         self._sent = _Sent(
             end=len(self._columns),
@@ -149,7 +151,7 @@ class Stream:
         end = len(self._columns)
         if self._columns.epoch != sent.epoch or self._shape(new) != sent.shape or sent.appended + end - sent.end > MOST_APPENDED:
             return self.snapshot()
-        course, speed = forecast(self._columns, profile), pace(self._columns)
+        course, speed = self._course(profile), pace(self._columns)
         content: dict[str, Any] = {}
         if end > sent.end:
             content = {"latency": _latency_part(new, sent), "forecast": _forecast_part(course, speed, sent)}
@@ -195,6 +197,10 @@ class Stream:
         assert self._profile is not None  # noqa: S101 - `read` raises or sets both
         assert self._standing is not None  # noqa: S101 - the same
         return self._profile, self._standing
+
+    def _course(self, profile: Profile) -> Forecast:
+        """The model's latency over the search: of an imported one as its tuner told it, else the forecast."""
+        return old_course(self._old_curve) if self._old_curve else forecast(self._columns, profile)
 
     def _latency(self, start: int) -> Latency:
         return latency(self._columns, self.task or None, start=start)
