@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -20,8 +21,9 @@ from workbench.notebook.app.model import AppModel
 from workbench.notebook.app.state import AppState
 from workbench.notebook.app.teller import Teller
 from workbench.records.command import CANCELLED, FINAL_STATES, Failure
+from workbench.records.selection import Selection
 from workbench.session import SessionDirectory
-from workbench.store import connection
+from workbench.store import Store, connection
 from workbench.worker import READY
 
 
@@ -235,6 +237,36 @@ def test_what_the_worker_answers_is_shown_as_a_problem_with_its_remedy(open_app:
         assert (app.state.problem.message, app.state.problem.remedy) == ("The disk is full.", "Free some space.")
         app.dismiss()
         wait_until(lambda: app.state.problem is None)
+
+
+def test_ticks_are_not_written_while_the_session_is_read_or_what_was_read_would_take_them_away_again(
+    open_app: Open, worker: StandIn, session: SessionDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, written, overlaps = threading.Event(), threading.Event(), list[bool]()
+    read, write = watcher.read_view, Store.write_selection
+
+    def read_slowly(*arguments: Any) -> Any:
+        reading.set()
+        view = read(*arguments)
+        written.wait(0.3)  # a write that does not wait for this comes now
+        reading.clear()
+        return view
+
+    def note_and_write(store: Store, selection: Selection) -> None:
+        overlaps.append(reading.is_set())
+        write(store, selection)
+        written.set()
+
+    app = open_app()
+    monkeypatch.setattr(watcher, "read_view", read_slowly)
+    monkeypatch.setattr(Store, "write_selection", note_and_write)
+    with session.store() as store:
+        store.update_manifest({"anything": 1})
+    assert reading.wait(HANG_S)
+    app.tick([1])
+    assert written.wait(HANG_S)
+    assert overlaps == [False]
+    wait_until(lambda: app.state.selection is not None and app.state.selection.rows == (1,))
 
 
 def test_a_selection_travels_as_a_file(open_app: Open, worker: StandIn) -> None:

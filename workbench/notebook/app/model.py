@@ -221,16 +221,17 @@ class AppModel(Ticking):
 
     def _write_selection(self, before: Selection | None, after: Selection, *, searching: bool) -> None:
         session = self._stage.needed_session()
-        try:
-            with session.directory.store() as store:
-                store.write_selection(after)
-            with self._stage.lock:
-                if self._stage.view is not None:
-                    self._stage.view = replace(self._stage.view, selection=after)
-        finally:
-            with self._stage.lock:
-                if self._stage.local.ticks is after:
-                    self._stage.local.ticks = None
+        with self._stage.writing():
+            try:
+                with session.directory.store() as store:
+                    store.write_selection(after)
+                with self._stage.lock:
+                    if self._stage.view is not None:
+                        self._stage.view = replace(self._stage.view, selection=after)
+            finally:
+                with self._stage.lock:
+                    if self._stage.local.ticks is after:
+                        self._stage.local.ticks = None
         if searching and (search := session.running_search()) is not None:
             steer_towards(search, before, after)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 
 from workbench.api import Session
 from workbench.errors import Interrupted, SessionError
@@ -71,6 +72,13 @@ class Stage:
     def publish(self) -> None:
         """Have the present state told, unless it was told."""
         self._teller.tell()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """While something is written and shown: no view that was read before it comes after it."""
+        watcher = self._watcher
+        with nullcontext() if watcher is None else watcher.holding():
+            yield
 
     # one session after the other
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from workbench.errors import WorkbenchError
 from workbench.notebook.app.session_view import SessionView, read_view, with_worker
@@ -46,6 +47,7 @@ class Watcher:
         self._version = -1
         self._view: SessionView | None = None
         self._is_troubled = False
+        self._looking = threading.Lock()
         self._wake = threading.Event()
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="workbench-watcher", daemon=True)
@@ -58,6 +60,12 @@ class Watcher:
         """Look now: something was written."""
         self._wake.set()
 
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Have nothing looked at meanwhile: who writes, and shows it, is not contradicted by what was read before."""
+        with self._looking:
+            yield
+
     def close(self) -> None:
         """End; waits for a look that is under way, unless it is that look which closes."""
         self._is_closed.set()
@@ -69,7 +77,8 @@ class Watcher:
         try:
             while not self._is_closed.is_set():
                 self._wake.clear()
-                self._look()
+                with self._looking:
+                    self._look()
                 self._wake.wait(_TROUBLED_S if self._is_troubled else self._interval_s)
         finally:
             self._forget_store()
