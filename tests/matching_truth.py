@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +67,8 @@ def _wrong(
     operators = program.graph.operators
     lines = {operators[place].line for place in said}
     should = {users[name] for name in row["parameters"]}
-    reading = set(users.values())
+    several = Counter(place for known in origins.values() for place in known)
+    reading = set(users.values()) - {operators[place].line for place in said if several[place] > 1}  # one of these rows reads the parameters
     if not should <= lines or (lines & reading) - should:
         return f"its operators stand in lines {sorted(should)}, not {sorted(lines & reading)}"
     if should:

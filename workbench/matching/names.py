@@ -37,6 +37,8 @@ _VARIANTS = {
     "fast_exp": "exp",
     "fast_tanh": "tanh",
     "fast_erf": "erf",
+    "auto_scheduler_layout_transform": "layout_transform",
+    "meta_schedule_layout_transform": "layout_transform",
 }
 """One operator under several names: layouts and algorithms that the compiler chose, and names of still older TVM."""
 
@@ -52,9 +54,17 @@ _OPERATORS = (
     "space_to_depth full zeros ones arange layout_transform full_like zeros_like ones_like non_max_suppression get_valid_counts "
     "multibox_transform_loc multibox_prior roi_align yolo_reorg mirror_pad batch_to_space_nd space_to_batch_nd ndarray_size shape_of "
     "dyn_reshape dyn_strided_slice dyn_tile dyn_full contrib_reverse_reshape reverse_reshape slice_like collapse_sum_like "
-    "broadcast_to_like fixed_point_multiply"
+    "broadcast_to_like fixed_point_multiply fixed_point_multiply_per_axis adaptive_max_pool1d adaptive_avg_pool1d adaptive_max_pool3d "
+    "adaptive_avg_pool3d global_max_pool1d global_avg_pool1d global_max_pool3d global_avg_pool3d asin acos asinh acosh atanh sinh cosh log2 log10 "
+    "trilu cast_like reinterpret bitwise_and bitwise_or bitwise_xor bitwise_not logical_xor trunc_divide trunc_mod collapse_sum_to reshape_like "
+    "adv_index invert_permutation matrix_set_diag unravel_index reverse_sequence sequence_mask strided_set sliding_window scatter_elements "
+    "sparse_to_dense sparse_reshape sparse_fill_empty_rows sparse_conv2d sparse_dense sparse_transpose sparse_add segment_sum segment_prod "
+    "segment_mean segment_min segment_max grid_sample affine_grid resize3d crop_and_resize dilation2d dilate deformable_conv2d correlation "
+    "bitserial_conv2d bitserial_dense bitpack roi_pool proposal multinomial uniform normal threefry_generate threefry_split cross_entropy "
+    "cross_entropy_with_logits nll_loss fifo_buffer max_pool2d_grad avg_pool2d_grad max_pool2d_with_argmax conv2d_backward_weight isnan isfinite "
+    "isinf squared_difference hardmax celu argwhere searchsorted dft stft logsumexp"
 )
-_NAMESPACES = ("nn_", "image_", "vision_", "dyn_", "qnn_", "contrib_", "")
+_NAMESPACES = ("nn_", "image_", "vision_", "dyn_", "qnn_", "contrib_", "random_", "dyn_nn_", "")
 _VOCABULARY = {
     f"{space}{name}": canonical for space in _NAMESPACES for name, canonical in [*((name, name) for name in _OPERATORS.split()), *_VARIANTS.items()]
 }

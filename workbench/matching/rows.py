@@ -21,6 +21,11 @@ _OPERATORS, _SHAPE, _CALLS, _ORDER, _COST = 10.0, 6.0, 1.5, 0.6, 0.2
 _AGAIN = 1.2
 """What counts that the program's function is another compiled function's too: more than order and time, less than the number of calls."""
 
+_ALONE = 9.0
+"""What counts that a function is none of the program's, as changes of layout are: more than what is accepted of most that are."""
+
+_NEVER = 1e6
+
 _SAME = 0.5
 """Candidates whose costs differ by less look the same."""
 
@@ -129,8 +134,10 @@ def match_rows(rows: Sequence[NodeRow], program: Sequence[Structure]) -> dict[st
     costs = _OPERATORS * (1 - alike) + _SHAPE * (1 - shapes) + _CALLS * calls - _SAME_HASH * same
     order, work = _order_costs(functions, program, costs), _work_costs(functions, program, costs)
     columns, again = _columns(program)
-    found, taken = linear_sum_assignment((costs + _ORDER * order + _COST * work)[:, columns] + _AGAIN * again)
-    chosen = {place: columns[column] for place, column in zip(found.tolist(), taken.tolist(), strict=True)}
+    fits = np.where((same > 0.0) | ((alike >= _LEAST_LIKENESS) & (shapes > 0.0)), costs + _ORDER * order + _COST * work, _NEVER)
+    alone = np.where(np.eye(len(functions), dtype=bool), _ALONE, _NEVER)  # a column for each function that fits nothing
+    found, taken = linear_sum_assignment(np.hstack([fits[:, columns] + _AGAIN * again, alone]))
+    chosen = {place: columns[column] for place, column in zip(found.tolist(), taken.tolist(), strict=True) if column < len(columns)}
     tables = (alike, shapes, costs, order, work)
     judged = [_judged(place, chosen.get(place), function, program, tables=tables) for place, function in enumerate(functions)]
     return _doubted(_called(functions, judged, program))
@@ -154,10 +161,11 @@ def _called(functions: Sequence[_Function], judged: Sequence[Match], program: Se
         known = all(row.order is not None for row, _ in rows)
         if known:
             rows.sort(key=lambda item: item[0].order or 0)
-        whole = len(places) == 1 or sum(functions[place].calls for place in places) == len(program[structure].calls)
-        call = 0
+        calls, there = sum(functions[place].calls for place in places), len(program[structure].calls) if structure >= 0 else 0
+        whole, call = len(places) == 1 or calls == there, 0
         for row, match in rows:
-            matches[row.node] = replace(_shared(match, len(places), known=known, whole=whole), call=call)
+            shared = _shared(match, len(places), known=known, whole=whole)
+            matches[row.node] = shared if structure < 0 else replace(_crowded(shared, calls, there), call=min(call, there - 1))
             call += row.count
     return matches
 
@@ -169,6 +177,15 @@ def _shared(match: Match, functions: int, *, known: bool, whole: bool) -> Match:
     most = (_ORDERED if known else _ORDER_ALONE) if whole else _ALIKE
     told = f"one of {functions} compiled functions that it became" + (", which have as many calls together" if whole else "")
     return replace(match, confidence=min(match.confidence, most), evidence=(*match.evidence, told))
+
+
+def _crowded(match: Match, calls: int, there: int) -> Match:
+    """The match of a row of a function that the table calls more often than the program does: some of its rows are something else."""
+    if calls <= there:
+        return match
+    return replace(
+        match, confidence=min(match.confidence, _ALIKE), evidence=(*match.evidence, f"{calls} calls of what the program calls {there} times")
+    )
 
 
 def _doubted(matches: dict[str, Match]) -> dict[str, Match]:
@@ -263,7 +280,7 @@ def _judged(place: int, target: int | None, function: _Function, program: Sequen
     alike, shapes, costs, order, work = tables
     if target is not None and function.has_hash_of(program[target]):
         return Match(target, 0, _CERTAIN, ("the same hash",))
-    if target is None or alike[place, target] < _LEAST_LIKENESS or shapes[place, target] == 0.0:
+    if target is None:
         moves = set(function.name.operators) <= MOVES
         return Match(None, 0, 0.9, _COMPILERS_OWN) if moves else Match(None, 0, 0.0, ("no function of the program is like it",))
     evidence = [

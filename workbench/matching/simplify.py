@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from workbench.matching.shapes import Shape
@@ -12,6 +13,7 @@ from workbench.matching.source import Operator, SourceGraph, Tensor
 
 _IDENTITY = {"nn.dropout", "copy", "annotation.stop_fusion", "annotation.simulated_quantize", "on_device", "annotation.checkpoint"}
 _RENAMED = {"nn.bias_add": "add", "nn.batch_flatten": "reshape"}
+_NORMS = {"nn.layer_norm", "nn.instance_norm", "nn.group_norm"}
 _WITH_TUPLES = {"concatenate", "stack"}
 TUPLE = "tuple"
 """Name of the node that gathers the inputs of such an operator: fusion sees it."""
@@ -58,6 +60,7 @@ class _Simplifier:
         self._graph = graph
         self._nodes: list[Node] = []
         self._of: dict[int, int | None] = {}  # place of the node that has an operator's value
+        self._inputs = {tensor.parameter for tensor in graph.inputs}
         self._readers = Counter(tensor.operator for operator in graph.operators for tensor in operator.inputs if tensor.operator is not None)
 
     def run(self) -> Simplified:
@@ -87,6 +90,10 @@ class _Simplifier:
             return None
         if operator.name == "nn.batch_norm" and len(inputs) == 5:
             return self._batch_norm(place, operator, inputs[0])
+        if operator.name in _NORMS and len(inputs) == 3:
+            return self._norm(place, operator, inputs)
+        if operator.name == "nn.l2_normalize" and inputs:
+            return self._l2_normalize(place, operator, inputs[0])
         shapes = tuple(tensor.shape for tensor in operator.inputs)
         if operator.name in _WITH_TUPLES:
             inputs = [self._add(Node(TUPLE, tuple(inputs), shapes, None, {}, ()))]
@@ -96,14 +103,49 @@ class _Simplifier:
     def _batch_norm(self, place: int, operator: Operator, data: int | None) -> int:
         """``x * scale + shift``; the scale goes into the weights of a convolution before it, and often of those behind it."""
         source = operator.inputs[0].operator
-        follows = source is not None and self._graph.operators[source].name.startswith("nn.conv") and self._readers[source] == 1
+        follows = (
+            source is not None and self._readers[source] == 1 and _channel_axis(self._graph.operators[source]) == operator.attributes.get("axis", 1)
+        )
         shapes = (operator.shape, None)
         if not follows:
             data = self._add(Node("multiply", (data, None), shapes, operator.shape, {}, (place,), optional=True))
         return self._add(Node("add", (data, None), shapes, operator.shape, {}, (place,)))
 
+    def _norm(self, place: int, operator: Operator, inputs: list[int | None]) -> int:
+        """``(x - mean) / sqrt(variance + epsilon) * gamma + beta``, as ``src/relay/transforms/simplify_inference.cc`` unpacks it."""
+        whole, mean_of = operator.shape, _mean_shape(operator)
+        add = partial(self._part, place)
+        data, grouped = inputs[0], whole
+        if operator.name == "nn.group_norm":
+            grouped = _grouped(operator)
+            data = add("reshape", [(data, whole)], grouped)
+        mean = add("mean", [(data, grouped)], mean_of)
+        variance = add("variance", [(data, grouped), (mean, mean_of)], mean_of)
+        distance = add("subtract", [(data, grouped), (mean, mean_of)], grouped)
+        deviation = add("sqrt", [(add("add", [(variance, mean_of), (None, ())], mean_of), mean_of)], mean_of)
+        result = add("divide", [(distance, grouped), (deviation, mean_of)], grouped)
+        if operator.name == "nn.group_norm":
+            result = add("reshape", [(result, grouped)], whole)
+        for name, position, wanted in (("multiply", 1, "scale"), ("add", 2, "center")):
+            if operator.attributes.get(wanted, True):
+                result = add(name, [(result, whole), (inputs[position], None)], whole)
+        return result
+
+    def _l2_normalize(self, place: int, operator: Operator, data: int | None) -> int:
+        """``x * rsqrt(max(sum(x * x), epsilon))``, as old TVM unpacks it."""
+        whole, add = operator.shape, partial(self._part, place)
+        square = add("multiply", [(data, whole), (data, whole)], whole)
+        total = add("maximum", [(add("sum", [(square, whole)], None), None), (None, ())], None)
+        return add("multiply", [(data, whole), (add("rsqrt", [(total, None)], None), None)], whole)
+
+    def _part(self, place: int, name: str, inputs: Sequence[tuple[int | None, Shape | None]], shape: Shape | None) -> int:
+        """One operator of those that one of the program becomes."""
+        return self._add(Node(name, tuple(source for source, _ in inputs), tuple(item for _, item in inputs), shape, {}, (place,)))
+
     def _reads_input(self, operator: Operator) -> bool:
         """True if what feeds it may be the program's input: data, not weights alone."""
+        if any(tensor.operator is None and tensor.parameter in self._inputs for tensor in operator.inputs):
+            return True
         return any(tensor.operator is None for tensor in operator.inputs[:1]) and operator.name not in {
             "transpose",
             "expand_dims",
@@ -117,3 +159,35 @@ class _Simplifier:
     def _add(self, node: Node) -> int:
         self._nodes.append(node)
         return len(self._nodes) - 1
+
+
+def _channel_axis(operator: Operator) -> int | None:
+    """Which dimension of a convolution's output are its channels; None of any other operator."""
+    if not operator.name.startswith("nn.conv"):
+        return None
+    layout = str(operator.attributes.get("out_layout") or operator.attributes.get("data_layout") or "NC")
+    return layout.find("C")
+
+
+def _mean_shape(operator: Operator) -> Shape | None:
+    """Of what a norm divides by: one number for each stretch that it takes together."""
+    shape = operator.shape
+    if shape is None:
+        return None
+    rank = len(shape)
+    axis = int(operator.attributes.get("axis", -1 if operator.name == "nn.layer_norm" else 1)) % rank
+    if operator.name == "nn.layer_norm":
+        return tuple(1 if place == axis else size for place, size in enumerate(shape))
+    if operator.name == "nn.group_norm":
+        grouped = _grouped(operator)
+        return None if grouped is None else tuple(size if place in (0, axis) else 1 for place, size in enumerate(grouped))
+    return tuple(size if place in (0, axis) else 1 for place, size in enumerate(shape))
+
+
+def _grouped(operator: Operator) -> Shape | None:
+    """The shape in which a group norm has the groups as a dimension of their own."""
+    shape, groups = operator.shape, operator.attributes.get("num_groups")
+    if shape is None or not isinstance(groups, int) or groups < 1:
+        return None
+    axis = int(operator.attributes.get("axis", 1)) % len(shape)
+    return (*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
