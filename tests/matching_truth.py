@@ -40,9 +40,11 @@ def verdicts(folder: Path, known: Path | None = None) -> list[Verdict]:
     rows = json.loads((known or folder / "truth.json").read_text(encoding="utf-8"))["rows"]
     truth = {row["node"]: row for row in rows}
     assert set(truth) == set(matches)
+    names = Counter(row["node"] for row in rows)
     origins = {node: _origins(program, match) for node, match in matches.items()}
     users = _users(text, {name for row in truth.values() for name in row["parameters"]})
-    return [Verdict(node, matches[node], _wrong(row, truth, program, origins, users)) for node, row in truth.items()]
+    judged = {"repeated": {name for name, count in names.items() if count > 1}, **truth}
+    return [Verdict(node, matches[node], _wrong(row, judged, program, origins, users)) for node, row in truth.items()]
 
 
 def _origins(program: ImportedProgram, match: Match) -> frozenset[int]:
@@ -50,30 +52,40 @@ def _origins(program: ImportedProgram, match: Match) -> frozenset[int]:
     return frozenset() if match.structure is None else frozenset(program.functions[match.structure].calls[match.call])
 
 
-def _users(text: str, names: set[str]) -> dict[str, int]:
-    """The line that reads each parameter."""
-    lines = enumerate(text.split("\n"), start=1)
-    return {name: number for number, line in lines if "def @main" not in line for name in re.findall(r"%([A-Za-z_]\w*)", line) if name in names}
+def _users(text: str, names: set[str]) -> dict[str, set[int]]:
+    """The lines that read each parameter."""
+    found: dict[str, set[int]] = {}
+    for number, line in enumerate(text.split("\n"), start=1):
+        if "def @main" not in line:
+            for name in names.intersection(re.findall(r"%([A-Za-z_]\w*)", line)):
+                found.setdefault(name, set()).add(number)
+    return found
 
 
 def _wrong(
-    row: Mapping[str, Any], truth: Mapping[str, Any], program: ImportedProgram, origins: Mapping[str, frozenset[int]], users: Mapping[str, int]
+    row: Mapping[str, Any],
+    truth: Mapping[str, Any],
+    program: ImportedProgram,
+    origins: Mapping[str, frozenset[int]],
+    users: Mapping[str, set[int]],
 ) -> str:
     said = origins[row["node"]]
+    if row["node"] in truth["repeated"]:
+        return ""  # the table has one row for several
     if not said:
         return "" if _COMPILERS_OWN.fullmatch(row["function"]) else "it is an operator of the program"
     if _COMPILERS_OWN.fullmatch(row["function"]):
         return "it is the compiler's own"
     operators = program.graph.operators
     lines = {operators[place].line for place in said}
-    should = {users[name] for name in row["parameters"]}
+    should = [users[name] for name in row["parameters"]]
     several = Counter(place for known in origins.values() for place in known)
-    reading = set(users.values()) - {operators[place].line for place in said if several[place] > 1}  # one of these rows reads the parameters
-    if not should <= lines or (lines & reading) - should:
-        return f"its operators stand in lines {sorted(should)}, not {sorted(lines & reading)}"
-    if should:
+    reading = set().union(*users.values()) - {operators[place].line for place in said if several[place] > 1}  # one of these rows reads the parameters
+    if not all(lines & readers for readers in should) or (lines & reading).difference(*should):
+        return f"its operators stand in lines {sorted(lines & reading)}, and those that read its parameters in {[sorted(item) for item in should]}"
+    if should or any(name in truth["repeated"] for name in row["reads"]):  # of what it reads the name does not tell which one it is
         return ""
-    read = {place for node in row["reads"] for place in _behind(node, truth, origins)}
+    read = {place for node in row["reads"] for place in _behind(node, truth, origins, said)}
     for place in said:
         for source in _sources(program, place, {item for known in origins.values() for item in known}):
             if source not in read | said:
@@ -81,11 +93,11 @@ def _wrong(
     return ""
 
 
-def _behind(node: str, truth: Mapping[str, Any], origins: Mapping[str, frozenset[int]]) -> frozenset[int]:
-    """The operators of a row; of the compiler's own row those of the rows that it reads."""
-    if origins[node]:
+def _behind(node: str, truth: Mapping[str, Any], origins: Mapping[str, frozenset[int]], said: frozenset[int] = frozenset()) -> frozenset[int]:
+    """The operators of a row; of the compiler's own row, and of one that is of the same operator, those of the rows that it reads as well."""
+    if origins[node] and not origins[node] & said:
         return origins[node]
-    return frozenset(place for item in truth[node]["reads"] for place in _behind(item, truth, origins))
+    return origins[node].union(*(_behind(item, truth, origins, said) for item in truth[node]["reads"]))
 
 
 def _sources(program: ImportedProgram, place: int, known: set[int]) -> set[int]:

@@ -22,7 +22,7 @@ class FusedCall:
     """Operators that became one function, at one of its calls.
 
     Attributes:
-        nodes: Their places, in order.
+        nodes: Their places in the order in which the function's name has them: inputs first, the result last.
     """
 
     nodes: tuple[int, ...]
@@ -60,7 +60,11 @@ class _Partition:
             members.setdefault(self._find(place), []).append(place)
         last = {place: order for order, place in enumerate(self._order())}
         groups = sorted(members.values(), key=lambda group: max(last[place] for place in group))
-        return tuple(FusedCall(tuple(sorted(group))) for group in groups if any(self._nodes[place].name != TUPLE for place in group))
+        return tuple(FusedCall(self._walk(group)) for group in groups if any(self._nodes[place].name != TUPLE for place in group))
+
+    def _walk(self, group: Sequence[int]) -> tuple[int, ...]:
+        """The members of a group as a walk from its result meets them, inputs first."""
+        return tuple(self._post_order([max(group)], frozenset(group)))
 
     def _dominators(self) -> tuple[list[int | None], list[int], list[int]]:
         """For each node the one that all paths from it meet in, its depth in the tree of these, and the pattern of the paths."""
@@ -144,9 +148,13 @@ class _Partition:
 
     def _order(self) -> list[int]:
         """Places as a walk from the results meets them, inputs first: the order of the graph executor."""
+        return self._post_order(self._results, None)
+
+    def _post_order(self, results: Sequence[int], within: frozenset[int] | None) -> list[int]:
+        """What results need, inputs first, or as much of it as is within a group."""
         order: list[int] = []
         done: set[int] = set()
-        for result in self._results:
+        for result in results:
             waiting: list[tuple[int, bool]] = [(result, False)]
             while waiting:
                 place, ready = waiting.pop()
@@ -155,7 +163,8 @@ class _Partition:
                 elif place not in done:
                     done.add(place)
                     waiting.append((place, True))
-                    waiting.extend((source, False) for source in reversed(self._nodes[place].inputs) if source is not None)
+                    sources = reversed(self._nodes[place].inputs)
+                    waiting.extend((source, False) for source in sources if source is not None and (within is None or source in within))
         return order
 
 

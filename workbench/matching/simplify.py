@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from workbench.matching.source import Operator, SourceGraph, Tensor
 
 _IDENTITY = {"nn.dropout", "copy", "annotation.stop_fusion", "annotation.simulated_quantize", "on_device", "annotation.checkpoint"}
 _RENAMED = {"nn.bias_add": "add", "nn.batch_flatten": "reshape"}
+_NEVER_FOLDED = {"full", "full_like", "zeros_like", "ones_like"}
 _NORMS = {"nn.layer_norm", "nn.instance_norm", "nn.group_norm"}
 _WITH_TUPLES = {"concatenate", "stack"}
 TUPLE = "tuple"
@@ -31,6 +32,7 @@ class Node:
         attributes: What the text gives.
         origins: Places in the source graph that it comes from.
         optional: True if constant folding may have taken it away: the scale of a batch norm.
+        items: Of each input, which output of an operator with several it is; old TVM compiles a function for each.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Node:
     attributes: Mapping[str, Any]
     origins: tuple[int, ...]
     optional: bool = False
+    items: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ class _Simplifier:
     def __init__(self, graph: SourceGraph) -> None:
         self._graph = graph
         self._nodes: list[Node] = []
+        self._first: dict[str, int] = {}  # place of the first operator that does something
         self._of: dict[int, int | None] = {}  # place of the node that has an operator's value
         self._inputs = {tensor.parameter for tensor in graph.inputs}
         self._readers = Counter(tensor.operator for operator in graph.operators for tensor in operator.inputs if tensor.operator is not None)
@@ -86,8 +90,10 @@ class _Simplifier:
         inputs = [self._node_of(tensor) for tensor in operator.inputs]
         if operator.name in _IDENTITY and inputs:
             return inputs[0]
-        if all(item is None for item in inputs) and not self._reads_input(operator):
+        if operator.inputs and all(item is None for item in inputs) and not self._reads_input(operator) and operator.name not in _NEVER_FOLDED:
             return None
+        if (known := self._same_as(place, operator, inputs)) is not None:
+            return known
         if operator.name == "nn.batch_norm" and len(inputs) == 5:
             return self._batch_norm(place, operator, inputs[0])
         if operator.name in _NORMS and len(inputs) == 3:
@@ -98,7 +104,20 @@ class _Simplifier:
         if operator.name in _WITH_TUPLES:
             inputs = [self._add(Node(TUPLE, tuple(inputs), shapes, None, {}, ()))]
         name = _RENAMED.get(operator.name, operator.name)
-        return self._add(Node(name, tuple(inputs), shapes, operator.shape, operator.attributes, (place,)))
+        items = () if operator.name.startswith("nn.conv") else tuple(tensor.output for tensor in operator.inputs)  # a change of layout comes between
+        return self._add(Node(name, tuple(inputs), shapes, operator.shape, operator.attributes, (place,), items=items))
+
+    def _same_as(self, place: int, operator: Operator, inputs: Sequence[int | None]) -> int | None:
+        """The node of an operator that does the same with the same, which old TVM keeps one of; None if there is none."""
+        if any(source is None and not tensor.parameter for source, tensor in zip(inputs, operator.inputs, strict=True)):
+            return None
+        read = [(source, tensor.output, tensor.parameter) for source, tensor in zip(inputs, operator.inputs, strict=True)]
+        key = repr((operator.name, sorted((name, str(value)) for name, value in operator.attributes.items()), operator.shape, read))
+        first = self._first.setdefault(key, place)
+        node = None if first == place else self._of[first]
+        if node is not None:
+            self._nodes[node] = replace(self._nodes[node], origins=(*self._nodes[node].origins, place))
+        return node
 
     def _batch_norm(self, place: int, operator: Operator, data: int | None) -> int:
         """``x * scale + shift``; the scale goes into the weights of a convolution before it, and often of those behind it."""

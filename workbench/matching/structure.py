@@ -69,7 +69,7 @@ def _key(program: Simplified, call: FusedCall) -> str:
         node = program.nodes[place]
         attributes = sorted((name, str(value)) for name, value in node.attributes.items())
         sources = [inner.get(source) if source is not None else None for source in node.inputs]
-        parts.append((node.name, attributes, node.shape, node.input_shapes, sources))
+        parts.append((node.name, attributes, node.shape, node.input_shapes, sources, node.items))
     return repr(parts)
 
 
