@@ -43,7 +43,8 @@ def verdicts(folder: Path, known: Path | None = None) -> list[Verdict]:
     names = Counter(row["node"] for row in rows)
     origins = {node: _origins(program, match) for node, match in matches.items()}
     users = _users(text, {name for row in truth.values() for name in row["parameters"]})
-    judged = {"repeated": {name for name, count in names.items() if count > 1}, **truth}
+    readers = {name: [other for other, item in truth.items() if name in item["reads"]] for name in truth}
+    judged = {"readers": readers, "repeated": {name for name, count in names.items() if count > 1}, **truth}
     return [Verdict(node, matches[node], _wrong(row, judged, program, origins, users)) for node, row in truth.items()]
 
 
@@ -81,7 +82,9 @@ def _wrong(
     should = [users[name] for name in row["parameters"]]
     several = Counter(place for known in origins.values() for place in known)
     reading = set().union(*users.values()) - {operators[place].line for place in said if several[place] > 1}  # one of these rows reads the parameters
-    if not all(lines & readers for readers in should) or (lines & reading).difference(*should):
+    behind = {operators[place].line for node in truth["readers"].get(row["node"], ()) for place in origins[node]}  # of a weight that is scaled first
+    before = [users[name] for node in row["reads"] for name in truth[node]["parameters"]]
+    if not all((lines | behind) & readers for readers in should) or (lines & reading).difference(*should, *before):
         return f"its operators stand in lines {sorted(lines & reading)}, and those that read its parameters in {[sorted(item) for item in should]}"
     if should or any(name in truth["repeated"] for name in row["reads"]):  # of what it reads the name does not tell which one it is
         return ""

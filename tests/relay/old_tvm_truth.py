@@ -8,12 +8,14 @@ below, or a file of Relay text, which is built and not run.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import pathlib
 import sys
 from typing import Any
 
 import numpy as np
+import truth_networks
 import tvm
 from tvm import relay
 from tvm.auto_scheduler.relay_integration import traverse_to_get_io_tensors
@@ -56,7 +58,10 @@ NETWORKS = {
     "inception_v3": lambda: testing.inception_v3.get_workload(batch_size=1),
     "dcgan": lambda: testing.dcgan.get_workload(batch_size=1),
     "dqn": lambda: testing.dqn.get_workload(batch_size=1),
+    "mobilenet_nhwc": lambda: testing.mobilenet.get_workload(batch_size=1, image_shape=(112, 112, 3), layout="NHWC"),
+    "resnet3d": lambda: testing.resnet_3d.get_workload(num_layers=18, batch_size=1, image_shape=(3, 8, 32, 32)),
     "branches": branches,
+    **{name: functools.partial(truth_networks.workload, network) for name, network in truth_networks.NETWORKS.items()},
 }
 SAMPLE = "llvm -mcpu=skylake-avx512 -mtriple=x86_64-linux-gnu -num-cores=2"
 VARIANTS = {

@@ -23,6 +23,9 @@ SAMPLES = Path(__file__).parents[3] / "shared" / "legacy"
 TRUTH = Path(__file__).parents[1] / "samples" / "legacy_truth"
 """What old TVM itself knows of the rows of these samples: `tests/relay/old_tvm_truth.py` built their texts for their target."""
 
+NETWORKS = Path(__file__).parents[1] / "samples" / "matching"
+"""Debug tables of the networks of `tests/relay/truth_networks.py`, with what old TVM itself knows of their rows."""
+
 needs_samples = pytest.mark.skipif(not SAMPLES.is_dir(), reason="samples of old artifacts are not here")
 
 
@@ -82,6 +85,67 @@ def test_a_batch_norm_behind_a_convolution_leaves_a_sum_and_elsewhere_perhaps_a_
     text = f"fn ({IMAGE}, {params}) {{ %1 = {norm.format('%x')}; %2 = %1.0; nn.relu(%2) }}"
     (structure,) = read(text)[1]
     assert (structure.operators, structure.optional) == (("multiply", "add", "relu"), frozenset({0}))
+
+
+def test_a_batch_norm_over_another_axis_than_the_channels_keeps_its_scale() -> None:
+    params = ", ".join(f"%{name}: Tensor[(8), float32]" for name in "gbmv")
+    conv = 'nn.conv2d(%x, %w, channels=8, kernel_size=[1, 1], data_layout="NHWC", kernel_layout="HWIO")'
+    for axis, expected in ((3, "conv2d_add"), (1, "conv2d_multiply_add")):
+        body = f"%0 = {conv}; %1 = nn.batch_norm(%0, %g, %b, %m, %v, axis={axis}); %1.0"
+        assert fused(f"fn (%x: Tensor[(1, 8, 8, 8), float32], %w: Tensor[(1, 1, 8, 8), float32], {params}) {{ {body} }}") == [expected]
+
+
+def test_norms_are_what_old_tvm_takes_them_apart_into() -> None:
+    params = "%g: Tensor[(8), float32], %b: Tensor[(8), float32]"
+    tail = "subtract_add_sqrt_divide_multiply_add"
+    assert fused(f"fn (%x: Tensor[(4, 8), float32], {params}) {{ nn.layer_norm(%x, %g, %b) }}") == ["mean", "variance", tail]
+    assert (
+        fused(f"fn (%x: Tensor[(4, 8), float32], {params}) {{ nn.layer_norm(%x, %g, %b, center=False, scale=False) }}")[-1]
+        == "subtract_add_sqrt_divide"
+    )
+    _, found = read(f"fn ({IMAGE}, {params}) {{ nn.instance_norm(%x, %g, %b) }}")
+    assert [item.shape for item in found] == [(1, 8, 1, 1), (1, 8, 1, 1), (1, 8, 16, 16)]
+    _, found = read(f"fn ({IMAGE}, {params}) {{ nn.group_norm(%x, %g, %b, num_groups=2) }}")
+    assert [("_".join(item.operators), item.shape) for item in found] == [
+        ("reshape", (1, 2, 4, 16, 16)),
+        ("mean", (1, 2, 1, 1, 1)),
+        ("variance", (1, 2, 1, 1, 1)),
+        ("subtract_add_sqrt_divide_reshape_multiply_add", (1, 8, 16, 16)),
+    ]
+    assert fused("fn (%x: Tensor[(4, 8), float32]) { nn.l2_normalize(%x, eps=1e-10f, axis=[1]) }") == ["multiply_sum", "maximum_rsqrt_multiply"]
+
+
+def test_data_that_is_reshaped_first_is_no_weight() -> None:
+    text = (
+        "fn (%x: Tensor[(1, 4, 8), float32], %w: Tensor[(8, 8), float32]) { %0 = reshape(%x, newshape=[4, 8]); %1 = transpose(%w); nn.dense(%0, %1) }"
+    )
+    assert fused(text) == ["reshape", "dense"]
+
+
+def test_of_operators_that_do_the_same_with_the_same_one_is_kept_for_all() -> None:
+    text = "fn (%x: Tensor[(4, 8), float32]) { %0 = exp(%x); %1 = exp(%x); %2 = nn.softmax(%0); %3 = nn.softmax(%1); (%2, %3) }"
+    _, found = read(text)
+    assert [("_".join(item.operators), item.calls) for item in found] == [("exp", ((0, 1),)), ("softmax", ((2, 3),))]
+
+
+def test_each_output_of_a_split_that_is_read_makes_a_function_of_its_own() -> None:
+    halves = "%0 = split(%x, indices_or_sections=2, axis=1); %1 = %0.0; %2 = %0.1;"
+    body = "%3 = exp(%1); %4 = exp(%2); %5 = nn.softmax(%3); %6 = nn.softmax(%4); (%5, %6)"
+    assert fused(f"fn (%x: Tensor[(4, 8), float32]) {{ {halves} {body} }}") == ["split", "exp", "softmax", "exp"]
+
+
+def test_a_scale_of_each_channel_goes_from_the_data_onto_the_weights_behind_it() -> None:
+    gate = f"fn ({IMAGE}, %z: Tensor[(1, 8, 1, 1), float32], %w: {WEIGHT}) {{ %1 = sigmoid(%z);"
+    _, found = read(f"{gate} %2 = nn.relu(%x); %3 = multiply(%2, %1); {CONV.format('%3', '%w')} }}")
+    assert [("_".join(item.operators), item.shape) for item in found] == [
+        ("relu", (1, 8, 16, 16)),
+        ("sigmoid_squeeze_expand_dims_multiply", (8, 8, 3, 3)),
+        ("conv2d", (1, 8, 16, 16)),
+    ]
+    assert found[1].calls == ((0, 2),), "its operators are the sigmoid and the multiplication"
+    assert "sigmoid_multiply" in fused(f"{gate} %2 = multiply(%x, %1); %3 = {CONV.format('%2', '%w')}; add(%2, %3) }}"), "the sum reads it, too"
+    constant = f"fn ({IMAGE}, %s: Tensor[(8, 1, 1), float32], %w: {WEIGHT}) {{ %0 = multiply(%x, %s); {CONV.format('%0', '%w')} }}"
+    assert fused(constant) == ["conv2d"], "a constant is multiplied with the weights once"
 
 
 def test_equal_functions_are_one_structure_with_all_their_calls() -> None:
@@ -281,6 +345,26 @@ def test_without_the_order_of_execution_the_calls_of_several_compiled_functions_
     assert {match.confidence for match in match_rows(split_rows(ordered=False)[:4], program).values()} == {0.5}
 
 
+def test_changes_of_layout_take_no_function_of_the_program_from_what_fits_it() -> None:
+    _, program = read(chain(1))
+    moves = [NodeRow(f"fused_layout_transform_{place}", f"fused_layout_transform_{place}", (1, 8, 16, 16), 1.0) for place in range(5)]
+    rows = [
+        *moves,
+        NodeRow("fused_nn_conv2d", "fused_nn_conv2d", (1, 8, 16, 16), 9.0),
+        NodeRow("fused_nn_softmax", "fused_nn_softmax", (1, 8, 16, 16), 2.0),
+    ]
+    matches = match_rows(rows, program)
+    assert [matches[row.node].structure for row in rows] == [None] * 5 + [0, 1]
+
+
+def test_of_more_calls_than_the_program_has_none_is_sure() -> None:
+    _, program = read(chain(1))
+    rows = [NodeRow(f"fused_nn_conv2d_{place}", "fused_nn_conv2d", (1, 8, 16, 16), 9.0) for place in range(3)]
+    found = list(match_rows([*rows, NodeRow("fused_nn_softmax", "fused_nn_softmax", (1, 8, 16, 16), 2.0)], program).values())
+    assert [(match.structure, match.call, match.confidence) for match in found] == [(0, 0, 0.5)] * 3 + [(1, 0, 0.5)]
+    assert "3 calls of what the program calls 1 times" in found[0].evidence
+
+
 def test_what_the_compiler_put_in_is_no_operator_of_the_program() -> None:
     rows = [NodeRow("fused_layout_transform", "fused_layout_transform", (1, 1, 16, 16, 8), 1.0), NodeRow("fused_sort", "fused_sort", (7,), 1.0)]
     matches = match_rows(rows, read(TWINS)[1])
@@ -291,6 +375,13 @@ def test_what_the_compiler_put_in_is_no_operator_of_the_program() -> None:
 def test_without_a_program_nothing_is_claimed() -> None:
     match = match_rows([NodeRow("fused_add", "fused_add", (1,), 1.0)], ())["fused_add"]
     assert (match.structure, match.confidence, match.evidence) == (None, 0.0, ("there is no program to match it with",))
+
+
+@pytest.mark.parametrize("network", sorted(path.name for path in NETWORKS.iterdir()))
+def test_every_row_of_networks_of_many_kinds_is_matched_to_its_own_operators(network: str) -> None:
+    found = verdicts(NETWORKS / network)
+    assert len(found) > 10
+    assert [(item.node, item.wrong) for item in found if item.wrong] == []
 
 
 @needs_samples

@@ -17,6 +17,7 @@ def plain_shapes(shape: Shape) -> Iterator[Shape]:
     if len(shape) == 6:
         batch, blocks, depth, rows, columns, inner = shape
         yield (batch, blocks * inner, depth, rows, columns)
+        yield (batch * inner, blocks * columns, depth, rows)  # of a weight: OIHWio
     if len(shape) == 4:
         batch, first, second, last = shape
         yield (batch, last, first, second)

@@ -30,7 +30,7 @@ _OPAQUE = (
     "segment_sum segment_prod segment_mean segment_min segment_max dyn.topk vision.regular_non_max_suppression "
     "vision.all_class_non_max_suppression nn.sparse_add nn.fifo_buffer nn.cross_entropy nn.cross_entropy_with_logits random.normal "
     "random.multinomial random.threefry_generate random.threefry_split nn.contrib_conv2d_winograd_nnpack_weight_transform annotation.stop_fusion "
-    "annotation.checkpoint annotation.compiler_begin annotation.compiler_end on_device call_lowered"
+    "annotation.checkpoint annotation.compiler_begin annotation.compiler_end on_device call_lowered debug"
 )
 _KINDS = {
     **dict.fromkeys(_ELEMWISE.split(), ELEMWISE),

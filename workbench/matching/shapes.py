@@ -11,7 +11,7 @@ _Attributes: TypeAlias = Mapping[str, Any]
 _SAME = {
     "nn.relu", "nn.leaky_relu", "nn.prelu", "nn.softmax", "nn.log_softmax", "nn.dropout", "nn.batch_norm", "nn.bias_add", "nn.lrn", "nn.layer_norm",
     "nn.instance_norm", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "negative", "abs", "clip", "cast", "erf", "copy", "round", "floor", "ceil",
-    "nn.l2_normalize", "annotation.stop_fusion",
+    "nn.l2_normalize", "nn.group_norm", "annotation.stop_fusion",
 }  # fmt: skip
 _BROADCAST = {
     "add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "equal", "less", "greater", "mod", "floor_divide", "not_equal",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from workbench.matching.scales import SCALED, Scale, folded_scales, weight_axes_behind
 from workbench.matching.shapes import Shape
 from workbench.matching.source import Operator, SourceGraph, Tensor
 
@@ -62,6 +63,8 @@ class _Simplifier:
     def __init__(self, graph: SourceGraph) -> None:
         self._graph = graph
         self._nodes: list[Node] = []
+        self._inputs_at: set[int] = set()  # operators that only hand an input on
+        self._scales = folded_scales(graph)
         self._first: dict[str, int] = {}  # place of the first operator that does something
         self._of: dict[int, int | None] = {}  # place of the node that has an operator's value
         self._inputs = {tensor.parameter for tensor in graph.inputs}
@@ -89,13 +92,15 @@ class _Simplifier:
         """The node that has the operator's value; None if it is computed before the program runs."""
         inputs = [self._node_of(tensor) for tensor in operator.inputs]
         if operator.name in _IDENTITY and inputs:
-            return inputs[0]
+            return self._pass_on(place, operator.inputs[0])
         if operator.inputs and all(item is None for item in inputs) and not self._reads_input(operator) and operator.name not in _NEVER_FOLDED:
             return None
         if (known := self._same_as(place, operator, inputs)) is not None:
             return known
         if operator.name == "nn.batch_norm" and len(inputs) == 5:
             return self._batch_norm(place, operator, inputs[0])
+        if operator.name == "multiply" and (scale := self._scales.get(place)) is not None:
+            return self._pass_on(place, operator.inputs[1 - scale.position])
         if operator.name in _NORMS and len(inputs) == 3:
             return self._norm(place, operator, inputs)
         if operator.name == "nn.l2_normalize" and inputs:
@@ -103,9 +108,21 @@ class _Simplifier:
         shapes = tuple(tensor.shape for tensor in operator.inputs)
         if operator.name in _WITH_TUPLES:
             inputs = [self._add(Node(TUPLE, tuple(inputs), shapes, None, {}, ()))]
+        if operator.name in SCALED and operator.inputs[0].operator in self._scales:
+            inputs[1] = self._scaled_weight(operator, self._scales[operator.inputs[0].operator])
         name = _RENAMED.get(operator.name, operator.name)
         items = () if operator.name.startswith("nn.conv") else tuple(tensor.output for tensor in operator.inputs)  # a change of layout comes between
         return self._add(Node(name, tuple(inputs), shapes, operator.shape, operator.attributes, (place,), items=items))
+
+    def _pass_on(self, place: int, tensor: Tensor) -> int | None:
+        """The node of what an operator only hands on, which may be the program's input itself."""
+        if self._is_input(tensor):
+            self._inputs_at.add(place)
+        return self._node_of(tensor)
+
+    def _is_input(self, tensor: Tensor) -> bool:
+        """True for the program's input itself, which no node has."""
+        return tensor.operator in self._inputs_at if tensor.operator is not None else tensor.parameter in self._inputs
 
     def _same_as(self, place: int, operator: Operator, inputs: Sequence[int | None]) -> int | None:
         """The node of an operator that does the same with the same, which old TVM keeps one of; None if there is none."""
@@ -129,6 +146,21 @@ class _Simplifier:
         if not follows:
             data = self._add(Node("multiply", (data, None), shapes, operator.shape, {}, (place,), optional=True))
         return self._add(Node("add", (data, None), shapes, operator.shape, {}, (place,)))
+
+    def _scaled_weight(self, operator: Operator, scale: Scale) -> int | None:
+        """A weight that is multiplied in each run, with what the data was multiplied with; None if that is a constant, too."""
+        tensor, weight = self._graph.operators[scale.place].inputs[scale.position], operator.inputs[1].shape
+        node = self._node_of(tensor)
+        if node is None:
+            return None
+        add, shape = partial(self._part, scale.place), tensor.shape
+        if shape is not None and len(shape) > 1:
+            shape = (shape[scale.axis - scale.base],)
+            node = add("squeeze", [(node, tensor.shape)], shape)
+        if behind := weight_axes_behind(operator):
+            grown = None if shape is None else (*shape, *[1] * behind)
+            node, shape = add("expand_dims", [(node, shape)], grown), grown
+        return add("multiply", [(None, weight), (node, shape)], weight)
 
     def _norm(self, place: int, operator: Operator, inputs: list[int | None]) -> int:
         """``(x - mean) / sqrt(variance + epsilon) * gamma + beta``, as ``src/relay/transforms/simplify_inference.cc`` unpacks it."""
@@ -163,7 +195,7 @@ class _Simplifier:
 
     def _reads_input(self, operator: Operator) -> bool:
         """True if what feeds it may be the program's input: data, not weights alone."""
-        if any(tensor.operator is None and tensor.parameter in self._inputs for tensor in operator.inputs):
+        if any(map(self._is_input, operator.inputs)):
             return True
         return any(tensor.operator is None for tensor in operator.inputs[:1]) and operator.name not in {
             "transpose",
@@ -190,23 +222,25 @@ def _channel_axis(operator: Operator) -> int | None:
 
 def _mean_shape(operator: Operator) -> Shape | None:
     """Of what a norm divides by: one number for each stretch that it takes together."""
-    shape = operator.shape
-    if shape is None:
+    axis, shape = _norm_axis(operator), operator.shape
+    if shape is None or axis is None:
         return None
-    rank = len(shape)
-    axis = int(operator.attributes.get("axis", -1 if operator.name == "nn.layer_norm" else 1)) % rank
     if operator.name == "nn.layer_norm":
         return tuple(1 if place == axis else size for place, size in enumerate(shape))
     if operator.name == "nn.group_norm":
-        grouped = _grouped(operator)
-        return None if grouped is None else tuple(size if place in (0, axis) else 1 for place, size in enumerate(grouped))
-    return tuple(size if place in (0, axis) else 1 for place, size in enumerate(shape))
+        shape = _grouped(operator)
+    return None if shape is None else tuple(size if place in (0, axis) else 1 for place, size in enumerate(shape))
 
 
 def _grouped(operator: Operator) -> Shape | None:
     """The shape in which a group norm has the groups as a dimension of their own."""
-    shape, groups = operator.shape, operator.attributes.get("num_groups")
-    if shape is None or not isinstance(groups, int) or groups < 1:
+    axis, shape, groups = _norm_axis(operator), operator.shape, operator.attributes.get("num_groups")
+    if shape is None or axis is None or not isinstance(groups, int) or groups < 1:
         return None
-    axis = int(operator.attributes.get("axis", 1)) % len(shape)
     return (*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
+
+
+def _norm_axis(operator: Operator) -> int | None:
+    """The dimension that a norm is about; None if its text does not tell."""
+    axis = operator.attributes.get("axis", -1 if operator.name == "nn.layer_norm" else 1)
+    return axis % len(operator.shape) if operator.shape and isinstance(axis, int) else None
