@@ -33,6 +33,7 @@ export default definePart("inspector", (part) => {
   const reruns = new Map();
   const records = new Map();
   let turn = 0;
+  let read = 0; // the trial whose views are shown
   let pane = { end() {} };
 
   const panel = `wb-inspector-${(panels += 1)}`;
@@ -54,9 +55,9 @@ export default definePart("inspector", (part) => {
   part.on("tasks", ({ tasks: changed }) => {
     const before = current();
     for (const task of changed) tasks.set(task.task, task);
+    if (turn === 0 || !before || !current()) return refresh();
+    if (current().best !== before.best && part.model.get("trial") === null) offerNewBest();
     showChoices();
-    if (turn === 0 || !before || !current()) refresh();
-    else if (current().best !== before.best && part.model.get("trial") === null) offerNewBest();
   });
   for (const trait of ["task", "trial", "view"]) part.watch(trait, () => refresh());
   part.watch("height", fit);
@@ -79,7 +80,12 @@ export default definePart("inspector", (part) => {
 
   function showChoices() {
     chooseTask.show(tasks, part.model.get("task"));
-    chooseTrial.show(current(), part.model.get("trial"));
+    chooseTrial.show(current(), shownTrial());
+  }
+
+  /** The trial that is read: while a better one is on offer, that of before. */
+  function shownTrial() {
+    return newer.hidden ? trialNumber(current(), part.model.get("trial")) : read;
   }
 
   /** A search found a better trial while an older one is being read: the reader decides. */
@@ -111,7 +117,7 @@ export default definePart("inspector", (part) => {
     const view = part.model.get("view");
     const tab = tabOf(all, view);
     tabs.show(all, tab.id);
-    const trial = trialNumber(task, part.model.get("trial"));
+    const trial = (read = shownTrial());
     showRecord(task, trial, mine).catch((error) => mine === turn && showFailure(error));
     if (tab.id === "diff") await drawDiff({ task, trial, infos, mine });
     else if (tab.id === "rerun") drawRerun({ task, trial });
@@ -274,7 +280,7 @@ export default definePart("inspector", (part) => {
     names.hidden = !name.word && !name.links.length;
     if (names.hidden) return;
     const task = current();
-    const trial = trialNumber(task, part.model.get("trial"));
+    const trial = shownTrial();
     const places = [];
     for (const info of catalogues.get(task.task) ?? []) {
       const text = texts.get(textKey(task.task, trial, info.view));
