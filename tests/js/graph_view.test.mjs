@@ -37,6 +37,16 @@ test("a box that is revealed is in sight, and one that was in sight does not mov
   assert.deepEqual(reveal(camera, { x: 100, y: 100, width: 100, height: 40 }, VIEW), camera);
 });
 
+test("a box that is revealed does not lie below the small map", () => {
+  const corner = { width: 150, height: 150 };
+  const camera = { scale: 1, x: 0, y: 0 };
+  const below = { x: 660, y: 500, width: 80, height: 40 };
+  assert.equal(reveal(camera, below, VIEW, { corner }).y, 540 - (VIEW.height - corner.height));
+  assert.deepEqual(reveal(camera, { ...below, x: 500 }, VIEW, { corner }), camera, "beside it there is room");
+  const far = reveal(camera, { ...below, y: 3000 }, VIEW, { corner });
+  assert.ok(3040 - far.y <= VIEW.height - corner.height);
+});
+
 test("the drawing cannot be lost", () => {
   const camera = inSight({ scale: 1, x: 99999, y: -99999 }, DRAWING, VIEW);
   assert.ok(camera.x < DRAWING.width && camera.y + VIEW.height > 0);
@@ -176,7 +186,7 @@ test("the details of a fused box name its operators, row, kernel, task and time"
   assert.equal(facts.title, "conv2d, relu");
   assert.equal(said.Kernel, "fused_conv");
   assert.equal(said.Task, "t0");
-  assert.equal(said.Time, "10.00 µs · 80.0 %");
+  assert.equal(said.Time, "10.00 us · 80.0 %");
   assert.equal(said.Speed, "2.50 GFLOP/s");
 });
 

@@ -8,6 +8,7 @@ import { CanvasSurface } from "./surfaces.mjs";
 const CLICK = 4; // points that a pointer may move in a click
 const TITLE = 24;
 const MAP = { width: 132, height: 132 };
+const AROUND_MAP = 20; // from its edge to that of the window, and as much to what is drawn beside it
 const MOST_STRETCHED = 8;
 
 export class Window {
@@ -105,12 +106,30 @@ export class Window {
     return { across: Math.min(across, both * MOST_STRETCHED), down: Math.min(down, both * MOST_STRETCHED) };
   }
 
+  mapSize() {
+    const { across, down } = this.mapScale();
+    return [Math.round(this.drawing.width * across) + 8, Math.round(this.drawing.height * down) + 8];
+  }
+
+  /** There is none where all is in sight, or no room for it. */
+  hasMap() {
+    const { width, height } = this.view;
+    const all = this.camera.scale * this.drawing.width <= width && this.camera.scale * this.drawing.height <= height;
+    return width >= 360 && height >= 260 && !all;
+  }
+
+  /** What the minimap covers of the window's lower right corner. */
+  mapCorner() {
+    if (!this.hasMap()) return null;
+    const [width, height] = this.mapSize();
+    return { width: width + AROUND_MAP, height: height + AROUND_MAP };
+  }
+
   drawMap(scene) {
     const { width, height } = this.view;
     const { across, down } = this.mapScale();
-    const [wide, high] = [Math.round(this.drawing.width * across) + 8, Math.round(this.drawing.height * down) + 8];
-    const all = this.camera.scale * this.drawing.width <= width && this.camera.scale * this.drawing.height <= height;
-    this.map.hidden = width < 360 || height < 260 || all;
+    const [wide, high] = this.mapSize();
+    this.map.hidden = !this.hasMap();
     if (this.map.hidden) return;
     const ratio = globalThis.devicePixelRatio || 1;
     if (this.mapIsOld || this.mapImage?.width !== wide * ratio || this.mapImage?.height !== high * ratio) this.renderMap(scene, wide, high, ratio);
@@ -166,7 +185,7 @@ export class Window {
   reveal(box, { zoom = true } = {}) {
     this.resize();
     if (!this.placed) this.draw();
-    this.move(reveal(this.camera, box, this.view, { zoom }));
+    this.move(reveal(this.camera, box, this.view, { zoom, corner: this.mapCorner() }));
   }
 
   move(camera) {
