@@ -91,6 +91,12 @@ def test_every_phase_says_what_can_be_done_next_and_leaves_a_way_on(name: str) -
         assert shown_state.actions & {state.OPEN, state.CANCEL, state.STOP, state.PAUSE}
 
 
+def test_where_nothing_can_be_tuned_nobody_is_told_to_tick() -> None:
+    imported = replace(PROFILE, tasks=tuple(replace(task, untunable="imported") for task in PROFILE.tasks))
+    assert "Tick" in AppState(phase=state.PROFILED, profile=PROFILE).next_step
+    assert "None of these kernels can be tuned" in AppState(phase=state.PROFILED, profile=imported).next_step
+
+
 @pytest.mark.parametrize(("kind", "words"), [("profile", "profile was"), ("tune", "search was"), ("apply", "Applying was")])
 def test_what_was_cancelled_is_said_until_something_else_is_done(kind: str, words: str) -> None:
     cancelled = view(command=command(kind, CANCELLED))
