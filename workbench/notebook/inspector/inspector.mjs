@@ -61,11 +61,25 @@ export default definePart("inspector", (part) => {
   });
   for (const trait of ["task", "trial", "view"]) part.watch(trait, () => refresh());
   part.watch("height", fit);
-  part.onEnd(() => pane.end());
+  const observer = new ResizeObserver(arrange);
+  observer.observe(part.root);
+  part.onEnd(() => {
+    observer.disconnect();
+    pane.end();
+  });
   fit();
 
   function fit() {
     body.style.height = `${part.model.get("height")}px`;
+  }
+
+  /** Two sides need room: a difference that is shown is set anew when there is no more of it, or enough again. */
+  function arrange() {
+    const { clientWidth: width } = part.root;
+    const isNarrow = width > 0 && width < NARROW;
+    if (isNarrow === part.root.classList.contains("wb-narrow")) return;
+    part.root.classList.toggle("wb-narrow", isNarrow);
+    if (turn && part.model.get("view") === "diff") refresh();
   }
 
   function current() {
@@ -205,7 +219,7 @@ export default definePart("inspector", (part) => {
     );
     if (same) return;
     const sides = [{ text: diff.left_text, label: `${info.title} of ${diff.left}` }, { text: diff.right_text, label: `${info.title} of ${diff.right}` }];
-    pane = showDiff(place, ...sides, { language: info.language, narrow: part.root.clientWidth < NARROW });
+    pane = showDiff(place, ...sides, { language: info.language, narrow: part.root.classList.contains("wb-narrow") });
   }
 
   function drawRerun({ task, trial }) {
