@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { fit, inSight, reveal, start, toDrawing, zoomAt } from "../../workbench/notebook/graph/camera.mjs";
+import { fit, inSight, resized, reveal, start, toDrawing, zoomAt } from "../../workbench/notebook/graph/camera.mjs";
 import { coloursOf, contrast, heat, mix, onScale, stateOf, taskColours } from "../../workbench/notebook/graph/colors.mjs";
 import { factsOf } from "../../workbench/notebook/graph/facts.mjs";
 import { Matches } from "../../workbench/notebook/graph/matches.mjs";
@@ -45,6 +45,13 @@ test("a box that is revealed does not lie below the small map", () => {
   assert.deepEqual(reveal(camera, { ...below, x: 500 }, VIEW, { corner }), camera, "beside it there is room");
   const far = reveal(camera, { ...below, y: 3000 }, VIEW, { corner });
   assert.ok(3040 - far.y <= VIEW.height - corner.height);
+});
+
+test("what is in the middle stays there when the view gets another size", () => {
+  const camera = { scale: 0.5, x: 40, y: 900 };
+  const small = { width: 300, height: 240 };
+  const after = resized(camera, VIEW, small);
+  assert.deepEqual(toDrawing(after, small.width / 2, small.height / 2), toDrawing(camera, VIEW.width / 2, VIEW.height / 2));
 });
 
 test("the drawing cannot be lost", () => {

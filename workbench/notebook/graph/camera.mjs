@@ -68,6 +68,9 @@ export function centre(camera, box, view) {
   };
 }
 
+/** What is in the middle stays there in a view of another size. */
+export const resized = (camera, before, view) => pan(camera, (view.width - before.width) / 2, (view.height - before.height) / 2);
+
 /** Keeps at least a corner of the drawing in sight. */
 export function inSight(camera, drawing, view) {
   const edge = 60 / camera.scale;

@@ -1,7 +1,7 @@
 /** The window on a drawing: canvas, camera, pointer and minimap. What is drawn, and what a click means, is told by its owner. */
 
 import { element } from "../part.mjs";
-import { centre, fit, inSight, pan, reveal, start, toDrawing, zoomAt } from "./camera.mjs";
+import { centre, fit, inSight, pan, resized, reveal, start, toDrawing, zoomAt } from "./camera.mjs";
 import { indexed, paint } from "./paint.mjs";
 import { CanvasSurface } from "./surfaces.mjs";
 
@@ -26,6 +26,7 @@ export class Window {
     this.drawing = { width: 0, height: 0, boxes: [], frames: [], lines: [], trunks: [] };
     this.index = indexed(this.drawing);
     this.camera = { scale: 1, x: 0, y: 0 };
+    this.beginning = null; // where a view looks that nobody has moved
     this.view = { width: 0, height: 0 };
     this.placed = false;
     this.hovered = null;
@@ -69,7 +70,10 @@ export class Window {
   resize() {
     const { clientWidth: width, clientHeight: height } = this.host;
     if (width === this.view.width && height === this.view.height) return;
+    const before = this.view;
     this.view = { width, height };
+    if (this.camera === this.beginning) this.placed = false;
+    else if (this.placed && width && height && before.width && before.height) this.camera = inSight(resized(this.camera, before, this.view), this.drawing, this.view);
     this.request();
   }
 
@@ -78,7 +82,7 @@ export class Window {
     const scene = this.scene();
     if (!width || !height || !scene) return;
     if (!this.placed) {
-      this.camera = start(this.drawing, this.view);
+      this.camera = this.beginning = start(this.drawing, this.view);
       this.placed = true;
     }
     const ratio = globalThis.devicePixelRatio || 1;
