@@ -97,6 +97,14 @@ def test_where_nothing_can_be_tuned_nobody_is_told_to_tick() -> None:
     assert "None of these kernels can be tuned" in AppState(phase=state.PROFILED, profile=imported).next_step
 
 
+def test_without_a_device_nobody_is_told_that_a_search_will_do() -> None:
+    dry = AppState(phase=state.PROFILED, profile=replace(PROFILE, unmeasured="no CUDA device here"), selection=TICKED)
+    assert "no CUDA device here" in dry.next_step
+    assert "read its code" in dry.next_step
+    assert "Nothing was measured" in AppState(phase=state.STOPPED, profile=PROFILE, selection=TICKED).next_step
+    assert "goes on with what was measured" in AppState(phase=state.STOPPED, profile=PROFILE, progress=(SEARCHED,)).next_step
+
+
 @pytest.mark.parametrize(("kind", "words"), [("profile", "profile was"), ("tune", "search was"), ("apply", "Applying was")])
 def test_what_was_cancelled_is_said_until_something_else_is_done(kind: str, words: str) -> None:
     cancelled = view(command=command(kind, CANCELLED))

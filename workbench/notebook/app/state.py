@@ -211,7 +211,9 @@ def _next_step(state: AppState) -> str:
         PAUSED: "Nothing is measured. Resume goes on; Stop measures the best again and names the winners.",
         ENDING: "The best of each task are measured again beside the untuned kernel.",
         TUNED: _after_search(faster),
-        STOPPED: "Resume goes on with what was measured; Tune begins with what is ticked now.",
+        STOPPED: "Resume goes on with what was measured; Tune begins with what is ticked now."
+        if any(task.trials for task in state.progress)
+        else "Nothing was measured. Resume tries once more; Tune begins with what is ticked now.",
         APPLYING: "The model is built with the winners and compared with the untuned one.",
         APPLIED: _after_search(faster)
         if state.why_no_comparison
@@ -220,6 +222,8 @@ def _next_step(state: AppState) -> str:
 
 
 def _before_search(state: AppState) -> str:
+    if state.profile is not None and state.profile.unmeasured:
+        return f"There are no times: {plain(state.profile.unmeasured, _REASON_LIMIT)}. Click a row to read its code; a search needs the device."
     if state.has_ticks:
         return "Press Tune to search faster schedules for what is ticked."
     if state.profile is not None and all(task.untunable for task in state.profile.tasks):
