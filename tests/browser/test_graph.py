@@ -287,7 +287,7 @@ def test_colours_follow_the_search(open_graph: Open) -> None:
     run_in_kernel(page, "view.update_progress(progress_of(profile))")
     page.wait_for_function("() => document.querySelector('.wb-graph-legend').innerText.includes('faster')")
     run_in_kernel(page, "view.colors = 'time'")
-    page.wait_for_function("() => document.querySelector('.wb-graph-legend').innerText.includes('µs')")
+    page.wait_for_function("() => document.querySelector('.wb-graph-legend').innerText.includes(' us')")
 
 
 def test_the_graph_says_what_it_is_and_how_it_is_used(open_graph: Open) -> None:

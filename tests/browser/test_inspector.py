@@ -188,9 +188,13 @@ def test_a_better_trial_is_offered_and_does_not_move_what_is_read(open_inspector
     run_in_kernel(page, "from dataclasses import replace; inspector.update_progress([replace(progress_of(profile)[0], best=31, final=None)])")
     offer = page.get_by_role("button", name="Trial 31 is the best now: show it")
     offer.wait_for()
+    number = page.get_by_label("Trial: number of the trial")
+    best = page.get_by_role("group", name="Trial").get_by_role("button", name="Best")
     assert "decision=[8, 17]" in text(page)
+    assert (number.input_value(), best.get_attribute("aria-pressed")) == ("17", "false"), "the controls say what is read"
     offer.click()
     page.locator(".cm-content", has_text="decision=[8, 31]").wait_for()
+    assert (number.input_value(), best.get_attribute("aria-pressed")) == ("31", "true")
 
 
 def test_a_text_of_three_thousand_lines_and_its_difference_are_shown(open_inspector: Open) -> None:

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { fit, inSight, reveal, start, toDrawing, zoomAt } from "../../workbench/notebook/graph/camera.mjs";
+import { fit, inSight, resized, reveal, start, toDrawing, zoomAt } from "../../workbench/notebook/graph/camera.mjs";
 import { coloursOf, contrast, heat, mix, onScale, stateOf, taskColours } from "../../workbench/notebook/graph/colors.mjs";
 import { factsOf } from "../../workbench/notebook/graph/facts.mjs";
 import { Matches } from "../../workbench/notebook/graph/matches.mjs";
@@ -35,6 +35,23 @@ test("a box that is revealed is in sight, and one that was in sight does not mov
   const moved = reveal(camera, { x: 300, y: 3000, width: 100, height: 40 }, VIEW);
   assert.ok(moved.y <= 3000 && moved.y + VIEW.height >= 3040);
   assert.deepEqual(reveal(camera, { x: 100, y: 100, width: 100, height: 40 }, VIEW), camera);
+});
+
+test("a box that is revealed does not lie below the small map", () => {
+  const corner = { width: 150, height: 150 };
+  const camera = { scale: 1, x: 0, y: 0 };
+  const below = { x: 660, y: 500, width: 80, height: 40 };
+  assert.equal(reveal(camera, below, VIEW, { corner }).y, 540 - (VIEW.height - corner.height));
+  assert.deepEqual(reveal(camera, { ...below, x: 500 }, VIEW, { corner }), camera, "beside it there is room");
+  const far = reveal(camera, { ...below, y: 3000 }, VIEW, { corner });
+  assert.ok(3040 - far.y <= VIEW.height - corner.height);
+});
+
+test("what is in the middle stays there when the view gets another size", () => {
+  const camera = { scale: 0.5, x: 40, y: 900 };
+  const small = { width: 300, height: 240 };
+  const after = resized(camera, VIEW, small);
+  assert.deepEqual(toDrawing(after, small.width / 2, small.height / 2), toDrawing(camera, VIEW.width / 2, VIEW.height / 2));
 });
 
 test("the drawing cannot be lost", () => {
@@ -176,7 +193,7 @@ test("the details of a fused box name its operators, row, kernel, task and time"
   assert.equal(facts.title, "conv2d, relu");
   assert.equal(said.Kernel, "fused_conv");
   assert.equal(said.Task, "t0");
-  assert.equal(said.Time, "10.00 µs · 80.0 %");
+  assert.equal(said.Time, "10.00 us · 80.0 %");
   assert.equal(said.Speed, "2.50 GFLOP/s");
 });
 

@@ -14,6 +14,7 @@ test("a time has at least four digits that count", () => {
   assert.equal(microseconds(123.456), "123.5");
   assert.equal(microseconds(12.345678), "12.35");
   assert.equal(microseconds(0.43121), "0.4312");
+  assert.equal(microseconds(0), "0");
 });
 
 test("what has no value is a dash, not a zero", () => {

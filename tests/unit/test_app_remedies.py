@@ -28,6 +28,10 @@ from workbench.old_python import HOW_TO
         ),
         ("Search first: workbench select --share 0.8, then workbench tune.", "Tick some kernels and press Tune."),
         (HOW_TO, "Name one in Python, beside Engine under More, or in WORKBENCH_RELAY_PYTHON; environment-relay.yml or `make venv-relay` makes one."),
+        (
+            "Use --dry-run N, or a machine that has the device.",
+            "Run `workbench tune --dry-run N` in a terminal, which builds and checks candidates, or use a machine that has the device.",
+        ),
         ("See: workbench tasks.", "Choose one of the table."),
         ("Apply again: workbench apply.", "Press Apply."),
         ("Profile the model: workbench profile MODEL.", "Choose a model and press Profile."),

@@ -91,6 +91,20 @@ def test_every_phase_says_what_can_be_done_next_and_leaves_a_way_on(name: str) -
         assert shown_state.actions & {state.OPEN, state.CANCEL, state.STOP, state.PAUSE}
 
 
+def test_where_nothing_can_be_tuned_nobody_is_told_to_tick() -> None:
+    imported = replace(PROFILE, tasks=tuple(replace(task, untunable="imported") for task in PROFILE.tasks))
+    assert "Tick" in AppState(phase=state.PROFILED, profile=PROFILE).next_step
+    assert "None of these kernels can be tuned" in AppState(phase=state.PROFILED, profile=imported).next_step
+
+
+def test_without_a_device_nobody_is_told_that_a_search_will_do() -> None:
+    dry = AppState(phase=state.PROFILED, profile=replace(PROFILE, unmeasured="no CUDA device here"), selection=TICKED)
+    assert "no CUDA device here" in dry.next_step
+    assert "read its code" in dry.next_step
+    assert "Nothing was measured" in AppState(phase=state.STOPPED, profile=PROFILE, selection=TICKED).next_step
+    assert "goes on with what was measured" in AppState(phase=state.STOPPED, profile=PROFILE, progress=(SEARCHED,)).next_step
+
+
 @pytest.mark.parametrize(("kind", "words"), [("profile", "profile was"), ("tune", "search was"), ("apply", "Applying was")])
 def test_what_was_cancelled_is_said_until_something_else_is_done(kind: str, words: str) -> None:
     cancelled = view(command=command(kind, CANCELLED))

@@ -196,10 +196,10 @@ export function download(name, content, type) {
 
 const COUNT = new Intl.NumberFormat("en-US");
 
-/** Microseconds with four digits that count: 1,204 · 12.35 · 0.4312; an en dash where there is none. */
+/** Microseconds with four digits that count: 1,204 · 12.35 · 0.4312 · 0; an en dash where there is none. */
 export function microseconds(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
-  const digits = value >= 1000 ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : value >= 1 ? 3 : 4;
+  const digits = value >= 1000 || value === 0 ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : value >= 1 ? 3 : 4;
   return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 

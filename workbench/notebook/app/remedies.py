@@ -15,6 +15,7 @@ _WORDS = (
         r"(?:e\.g\. |Give its shape: |Give the shape of each of these parameters: shapes=.*?, )?--shape ([^\s;]+=[^\s;]+?)(?=\.?$)",
         r"in Shapes, under More: \1",
     ),
+    (r"Use --dry-run N, or\b", "run `workbench tune --dry-run N` in a terminal, which builds and checks candidates, or use"),
     (r"Check --shape\b", "check Shapes under More"),
     (r"\(--args\)", "(Arguments, under More)"),
     (r"(?:[Gg]o on(?: later)?|[Ss]tart it again) with (?:resume=True \()?--resume\)?", "press Resume"),

@@ -212,17 +212,29 @@ def _next_step(state: AppState) -> str:
         EMPTY: "Choose a model and press Profile.",
         PREPARING: "The profile appears here as soon as it is measured. Cancel keeps what was there before.",
         FAILED: "Choose another model or target, then press Profile.",
-        PROFILED: "Press Tune to search faster schedules for what is ticked." if state.has_ticks else "Tick the kernels to tune, e.g. until 80 %.",
+        PROFILED: _before_search(state),
         TUNING: "Trials appear as they are measured. Tick or untick tasks, pause, or stop: what was measured is kept.",
         PAUSED: "Nothing is measured. Resume goes on; Stop measures the best again and names the winners.",
         ENDING: "The best of each task are measured again beside the untuned kernel.",
         TUNED: _after_search(faster),
-        STOPPED: "Resume goes on with what was measured; Tune begins with what is ticked now.",
+        STOPPED: "Resume goes on with what was measured; Tune begins with what is ticked now."
+        if any(task.trials for task in state.progress)
+        else "Nothing was measured. Resume tries once more; Tune begins with what is ticked now.",
         APPLYING: "The model is built with the winners and compared with the untuned one.",
         APPLIED: _after_search(faster)
         if state.why_no_comparison
         else "The comparison is below. Tune goes on with what is ticked; Export takes the results along.",
     }[state.phase]
+
+
+def _before_search(state: AppState) -> str:
+    if state.profile is not None and state.profile.unmeasured:
+        return f"There are no times: {plain(state.profile.unmeasured, _REASON_LIMIT)}. Click a row to read its code; a search needs the device."
+    if state.has_ticks:
+        return "Press Tune to search faster schedules for what is ticked."
+    if state.profile is not None and all(task.untunable for task in state.profile.tasks):
+        return "None of these kernels can be tuned; the column Remarks says why. To tune, choose a model and press Profile."
+    return "Tick the kernels to tune, e.g. until 80 %."
 
 
 def _after_search(faster: int) -> str:

@@ -34,9 +34,13 @@ export function zoomAt(camera, factor, screenX, screenY) {
 /** Moves by points of the screen. */
 export const pan = (camera, screenX, screenY) => ({ ...camera, x: camera.x - screenX / camera.scale, y: camera.y - screenY / camera.scale });
 
-/** Moves as little as is needed to see a box, and with `zoom` zooms in if it could not be read. */
-export function reveal(camera, box, view, { zoom = true, margin = 48 } = {}) {
-  if (zoom && camera.scale < READABLE * 0.6) return centre({ ...camera, scale: READABLE * 1.3 }, box, view);
+/** Moves as little as is needed to see a box, and with `zoom` zooms in if it could not be read; `corner` is what lies over the lower right one. */
+export function reveal(camera, box, view, { zoom = true, margin = 48, corner = null } = {}) {
+  const small = zoom && camera.scale < READABLE * 0.6;
+  return outOf(corner, small ? centre({ ...camera, scale: READABLE * 1.3 }, box, view) : into(camera, box, view, margin), box, view);
+}
+
+function into(camera, box, view, margin) {
   const left = camera.x + margin / camera.scale;
   const right = camera.x + (view.width - margin) / camera.scale;
   const top = camera.y + margin / camera.scale;
@@ -44,6 +48,15 @@ export function reveal(camera, box, view, { zoom = true, margin = 48 } = {}) {
   const x = box.x < left ? box.x - left : box.x + box.width > right ? Math.min(box.x + box.width - right, box.x - left) : 0;
   const y = box.y < top ? box.y - top : box.y + box.height > bottom ? Math.min(box.y + box.height - bottom, box.y - top) : 0;
   return { ...camera, x: camera.x + x, y: camera.y + y };
+}
+
+/** Moves a box up from under the corner. */
+function outOf(corner, camera, box, view) {
+  if (!corner) return camera;
+  const right = (box.x + box.width - camera.x) * camera.scale;
+  const bottom = (box.y + box.height - camera.y) * camera.scale;
+  const edge = view.height - corner.height;
+  return right > view.width - corner.width && bottom > edge ? { ...camera, y: camera.y + (bottom - edge) / camera.scale } : camera;
 }
 
 /** Looks at the middle of a box. */
@@ -54,6 +67,9 @@ export function centre(camera, box, view) {
     y: box.y + box.height / 2 - view.height / 2 / camera.scale,
   };
 }
+
+/** What is in the middle stays there in a view of another size. */
+export const resized = (camera, before, view) => pan(camera, (view.width - before.width) / 2, (view.height - before.height) / 2);
 
 /** Keeps at least a corner of the drawing in sight. */
 export function inSight(camera, drawing, view) {

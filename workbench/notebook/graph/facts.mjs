@@ -78,7 +78,7 @@ function rowSection(row) {
   if (row.time_us === null) pairs.push(["Time", "not measured"]);
   else {
     pairs.push(["Time", timeText([row])]);
-    if (row.time_us_iqr !== null) pairs.push(["Spread (IQR)", `${microseconds(row.time_us_iqr)} µs`]);
+    if (row.time_us_iqr !== null) pairs.push(["Spread (IQR)", `${microseconds(row.time_us_iqr)} us`]);
     if (row.gflops > 0) pairs.push(["Speed", `${row.gflops.toFixed(row.gflops < 10 ? 2 : 1)} GFLOP/s`]);
   }
   return { title: "Kernel call", pairs };
@@ -101,7 +101,7 @@ function taskSection(row, known) {
 /** The best time of a task beside its baseline. */
 export function gainText({ before_us: before, now_us: now }) {
   if (now === null || now === undefined) return "";
-  return before ? `${microseconds(now)} µs (${(before / now).toFixed(2)}× of ${microseconds(before)} µs)` : `${microseconds(now)} µs`;
+  return before ? `${microseconds(now)} us (${(before / now).toFixed(2)}× of ${microseconds(before)} us)` : `${microseconds(now)} us`;
 }
 
 function otherGraph(scene, row, known) {

@@ -151,7 +151,7 @@ class GraphPart {
     const what = this.shown === "operators" ? "operators" : "kernel calls";
     const words = [`${operators.toLocaleString("en-US")} ${what} in ${boxes.toLocaleString("en-US")} boxes`];
     if (collapsed) words.push(`${collapsed} repeated ${collapsed === 1 ? "block" : "blocks"} collapsed`);
-    if (hidden && this.shown === "operators") words.push(`${hidden.toLocaleString("en-US")} constants hidden`);
+    if (hidden && this.shown === "operators") words.push(`${hidden.toLocaleString("en-US")} ${hidden === 1 ? "constant" : "constants"} hidden`);
     this.counts.textContent = words.join(" · ");
     this.bar.blocks(scene.repeats.length > 0);
   }

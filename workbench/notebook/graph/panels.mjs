@@ -60,7 +60,7 @@ export function fillLegend(legend, mode, { palette, rows, tasks, colours, hottes
       return;
     }
     const bar = element("span", { class: "wb-graph-ramp", style: `background:linear-gradient(90deg, ${palette.heat.join(", ")})` });
-    legend.replaceChildren(element("span", { class: "wb-muted" }, "0"), bar, element("span", { class: "wb-muted" }, `${microseconds(hottest)} µs`));
+    legend.replaceChildren(element("span", { class: "wb-muted" }, "0"), bar, element("span", { class: "wb-muted" }, `${microseconds(hottest)} us`));
   } else if (mode === "task") {
     const shown = [...colours].map(([task, place]) => swatch(palette.series[place], tasks[task].name));
     if (tasks.length > shown.length) shown.push(swatch(palette.neutral, `${tasks.length - shown.length} other tasks`));

@@ -82,7 +82,8 @@ export class Scene {
     const rows = numbers.map((number) => this.rows[number]);
     const lines = item.type === "repeat" || item.type === "copy" ? this.blockLines(item, units) : this.unitLines(units[0]);
     const footer = rows.length > 0 || item.type !== "unit" || this.shapeOf(units[0]) !== "";
-    const letters = lines.reduce((most, line) => Math.max(most, line.strong.length * 1.16 + (line.text ? Math.min(line.text.length, 24) + 1 : 0)), footer ? 22 : 8);
+    const least = rows.length ? `${rowText(rows)} · ${timeText(rows)}`.length : footer ? 22 : 8;
+    const letters = lines.reduce((most, line) => Math.max(most, line.strong.length * 1.16 + (line.text ? Math.min(line.text.length, 24) + 1 : 0)), least);
     const width = Math.max(NARROWEST, Math.min(WIDEST, Math.round(letters * LETTER) + 2 * EDGE + 10));
     const height = lines.length * LINE + (footer ? FOOTER : 0) + 2 * EDGE - 2;
     const state = item.type === "unit" || item.type === "constant" ? this.stateOf(units[0]) : "";
@@ -156,12 +157,12 @@ export function timeOf(rows) {
   return times.length ? times.reduce((sum, time) => sum + time, 0) : null;
 }
 
-/** A time with its share, e.g. `1,204 µs · 31.0 %`. */
+/** A time with its share, e.g. `1,204 us · 31.0 %`. */
 export function timeText(rows) {
   const time = timeOf(rows);
   if (time === null) return "not measured";
   const percent = rows.reduce((sum, row) => sum + (row.time_percent ?? 0), 0);
-  return `${microseconds(time)} µs · ${percent.toFixed(percent < 10 ? 2 : 1)} %`;
+  return `${microseconds(time)} us · ${percent.toFixed(percent < 10 ? 2 : 1)} %`;
 }
 
 /** The rows of an item in few words. */

@@ -44,15 +44,19 @@ export function toolbar(part, on) {
     colours,
     search,
     found,
-    element("span", { class: "wb-grow" }),
     constants,
-    collapse,
-    expand,
-    button("−", "Zoom out", () => on.onZoom(0.8)),
-    button("+", "Zoom in", () => on.onZoom(1.25)),
-    button("Fit", "Show all", on.onFit),
-    button("PNG", "Save a picture of the graph", () => on.onExport("png")),
-    button("SVG", "Save the graph as a drawing", () => on.onExport("svg")),
+    element("span", { class: "wb-grow" }),
+    element(
+      "span",
+      { class: "wb-graph-views" },
+      collapse,
+      expand,
+      button("−", "Zoom out", () => on.onZoom(0.8)),
+      button("+", "Zoom in", () => on.onZoom(1.25)),
+      button("Fit", "Show all", on.onFit),
+      button("PNG", "Save a picture of the graph", () => on.onExport("png")),
+      button("SVG", "Save the graph as a drawing", () => on.onExport("svg")),
+    ),
   );
   const press = (shown) => tabs.forEach((tab, index) => tab.setAttribute("aria-pressed", String(shown === ["operators", "kernels"][index])));
   const pick = (mode) => (colours.value = mode);

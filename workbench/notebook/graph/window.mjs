@@ -1,13 +1,14 @@
 /** The window on a drawing: canvas, camera, pointer and minimap. What is drawn, and what a click means, is told by its owner. */
 
 import { element } from "../part.mjs";
-import { centre, fit, inSight, pan, reveal, start, toDrawing, zoomAt } from "./camera.mjs";
+import { centre, fit, inSight, pan, resized, reveal, start, toDrawing, zoomAt } from "./camera.mjs";
 import { indexed, paint } from "./paint.mjs";
 import { CanvasSurface } from "./surfaces.mjs";
 
 const CLICK = 4; // points that a pointer may move in a click
 const TITLE = 24;
 const MAP = { width: 132, height: 132 };
+const AROUND_MAP = 20; // from its edge to that of the window, and as much to what is drawn beside it
 const MOST_STRETCHED = 8;
 
 export class Window {
@@ -25,6 +26,7 @@ export class Window {
     this.drawing = { width: 0, height: 0, boxes: [], frames: [], lines: [], trunks: [] };
     this.index = indexed(this.drawing);
     this.camera = { scale: 1, x: 0, y: 0 };
+    this.beginning = null; // where a view looks that nobody has moved
     this.view = { width: 0, height: 0 };
     this.placed = false;
     this.hovered = null;
@@ -68,7 +70,10 @@ export class Window {
   resize() {
     const { clientWidth: width, clientHeight: height } = this.host;
     if (width === this.view.width && height === this.view.height) return;
+    const before = this.view;
     this.view = { width, height };
+    if (this.camera === this.beginning) this.placed = false;
+    else if (this.placed && width && height && before.width && before.height) this.camera = inSight(resized(this.camera, before, this.view), this.drawing, this.view);
     this.request();
   }
 
@@ -77,7 +82,7 @@ export class Window {
     const scene = this.scene();
     if (!width || !height || !scene) return;
     if (!this.placed) {
-      this.camera = start(this.drawing, this.view);
+      this.camera = this.beginning = start(this.drawing, this.view);
       this.placed = true;
     }
     const ratio = globalThis.devicePixelRatio || 1;
@@ -105,12 +110,30 @@ export class Window {
     return { across: Math.min(across, both * MOST_STRETCHED), down: Math.min(down, both * MOST_STRETCHED) };
   }
 
+  mapSize() {
+    const { across, down } = this.mapScale();
+    return [Math.round(this.drawing.width * across) + 8, Math.round(this.drawing.height * down) + 8];
+  }
+
+  /** There is none where all is in sight, or no room for it. */
+  hasMap() {
+    const { width, height } = this.view;
+    const all = this.camera.scale * this.drawing.width <= width && this.camera.scale * this.drawing.height <= height;
+    return width >= 360 && height >= 260 && !all;
+  }
+
+  /** What the minimap covers of the window's lower right corner. */
+  mapCorner() {
+    if (!this.hasMap()) return null;
+    const [width, height] = this.mapSize();
+    return { width: width + AROUND_MAP, height: height + AROUND_MAP };
+  }
+
   drawMap(scene) {
     const { width, height } = this.view;
     const { across, down } = this.mapScale();
-    const [wide, high] = [Math.round(this.drawing.width * across) + 8, Math.round(this.drawing.height * down) + 8];
-    const all = this.camera.scale * this.drawing.width <= width && this.camera.scale * this.drawing.height <= height;
-    this.map.hidden = width < 360 || height < 260 || all;
+    const [wide, high] = this.mapSize();
+    this.map.hidden = !this.hasMap();
     if (this.map.hidden) return;
     const ratio = globalThis.devicePixelRatio || 1;
     if (this.mapIsOld || this.mapImage?.width !== wide * ratio || this.mapImage?.height !== high * ratio) this.renderMap(scene, wide, high, ratio);
@@ -166,7 +189,7 @@ export class Window {
   reveal(box, { zoom = true } = {}) {
     this.resize();
     if (!this.placed) this.draw();
-    this.move(reveal(this.camera, box, this.view, { zoom }));
+    this.move(reveal(this.camera, box, this.view, { zoom, corner: this.mapCorner() }));
   }
 
   move(camera) {

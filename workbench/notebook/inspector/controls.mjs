@@ -52,8 +52,9 @@ export function trialChooser(label, choose) {
       best.disabled = none;
       best.title = none ? "No trial of this task was measured yet" : `Trial ${task.best}${task.best_us ? `, ${microseconds(task.best_us)} us` : ""}`;
       best.setAttribute("aria-pressed", String(!none && shown === task.best));
-      untuned.setAttribute("aria-pressed", String(shown === 0));
-      if (document.activeElement !== number) number.value = String(shown);
+      untuned.disabled = number.disabled = !task;
+      untuned.setAttribute("aria-pressed", String(Boolean(task) && shown === 0));
+      if (document.activeElement !== number) number.value = task ? String(shown) : "";
       number.title = trialName(task, shown);
       count.textContent = task?.trials ? `of ${task.trials.toLocaleString("en-US")}` : "";
     },

@@ -33,6 +33,7 @@ export default definePart("inspector", (part) => {
   const reruns = new Map();
   const records = new Map();
   let turn = 0;
+  let read = 0; // the trial whose views are shown
   let pane = { end() {} };
 
   const panel = `wb-inspector-${(panels += 1)}`;
@@ -54,17 +55,31 @@ export default definePart("inspector", (part) => {
   part.on("tasks", ({ tasks: changed }) => {
     const before = current();
     for (const task of changed) tasks.set(task.task, task);
+    if (turn === 0 || !before || !current()) return refresh();
+    if (current().best !== before.best && part.model.get("trial") === null) offerNewBest();
     showChoices();
-    if (turn === 0 || !before || !current()) refresh();
-    else if (current().best !== before.best && part.model.get("trial") === null) offerNewBest();
   });
   for (const trait of ["task", "trial", "view"]) part.watch(trait, () => refresh());
   part.watch("height", fit);
-  part.onEnd(() => pane.end());
+  const observer = new ResizeObserver(arrange);
+  observer.observe(part.root);
+  part.onEnd(() => {
+    observer.disconnect();
+    pane.end();
+  });
   fit();
 
   function fit() {
     body.style.height = `${part.model.get("height")}px`;
+  }
+
+  /** Two sides need room: a difference that is shown is set anew when there is no more of it, or enough again. */
+  function arrange() {
+    const { clientWidth: width } = part.root;
+    const isNarrow = width > 0 && width < NARROW;
+    if (isNarrow === part.root.classList.contains("wb-narrow")) return;
+    part.root.classList.toggle("wb-narrow", isNarrow);
+    if (turn && part.model.get("view") === "diff") refresh();
   }
 
   function current() {
@@ -79,7 +94,12 @@ export default definePart("inspector", (part) => {
 
   function showChoices() {
     chooseTask.show(tasks, part.model.get("task"));
-    chooseTrial.show(current(), part.model.get("trial"));
+    chooseTrial.show(current(), shownTrial());
+  }
+
+  /** The trial that is read: while a better one is on offer, that of before. */
+  function shownTrial() {
+    return newer.hidden ? trialNumber(current(), part.model.get("trial")) : read;
   }
 
   /** A search found a better trial while an older one is being read: the reader decides. */
@@ -111,7 +131,7 @@ export default definePart("inspector", (part) => {
     const view = part.model.get("view");
     const tab = tabOf(all, view);
     tabs.show(all, tab.id);
-    const trial = trialNumber(task, part.model.get("trial"));
+    const trial = (read = shownTrial());
     showRecord(task, trial, mine).catch((error) => mine === turn && showFailure(error));
     if (tab.id === "diff") await drawDiff({ task, trial, infos, mine });
     else if (tab.id === "rerun") drawRerun({ task, trial });
@@ -199,7 +219,7 @@ export default definePart("inspector", (part) => {
     );
     if (same) return;
     const sides = [{ text: diff.left_text, label: `${info.title} of ${diff.left}` }, { text: diff.right_text, label: `${info.title} of ${diff.right}` }];
-    pane = showDiff(place, ...sides, { language: info.language, narrow: part.root.clientWidth < NARROW });
+    pane = showDiff(place, ...sides, { language: info.language, narrow: part.root.classList.contains("wb-narrow") });
   }
 
   function drawRerun({ task, trial }) {
@@ -274,7 +294,7 @@ export default definePart("inspector", (part) => {
     names.hidden = !name.word && !name.links.length;
     if (names.hidden) return;
     const task = current();
-    const trial = trialNumber(task, part.model.get("trial"));
+    const trial = shownTrial();
     const places = [];
     for (const info of catalogues.get(task.task) ?? []) {
       const text = texts.get(textKey(task.task, trial, info.view));

@@ -61,7 +61,7 @@ export function makeLines(part, { canSteer, onPick, onAsk }) {
     for (const { row } of idle) row.hidden = !all && searched > 0;
     for (const { row, line } of rows.values()) if (line.ticked || line.state) row.hidden = false;
     untouched.hidden = idle.length === 0 || searched === 0;
-    untouched.textContent = all ? "Only tasks that are ticked or were searched" : `${count(idle.length)} more tasks`;
+    untouched.textContent = all ? "Only tasks that are ticked or were searched" : `${count(idle.length)} more ${idle.length === 1 ? "task" : "tasks"}`;
   }
 
   return {

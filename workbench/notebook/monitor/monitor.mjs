@@ -24,6 +24,7 @@ export default definePart("monitor", (part) => {
     onAsk: (request) => part.send("request", request),
   });
   const failures = element("div", { class: "wb-monitor-failures" });
+  const none = element("span", {}, ": none yet");
   part.root.append(bar.element, picker, charts, lines.host, failures);
 
   const state = { generation: 0, end: 0, waiting: 0, isBehind: false, x: null, latency: null, course: null };
@@ -62,7 +63,7 @@ export default definePart("monitor", (part) => {
     state.course = makeChart(part, Plotly, { label: "Forecast of the whole model, and trials a second" });
     state.latency.host.append(tip);
     charts.replaceChildren(
-      element("figure", { class: "wb-monitor-main" }, element("figcaption", {}, "Latency of each trial"), state.latency.host),
+      element("figure", { class: "wb-monitor-main" }, element("figcaption", {}, "Latency of each trial", none), state.latency.host),
       element("figure", {}, element("figcaption", {}, "Forecast of the whole model"), state.course.host),
     );
     part.onTheme(retheme);
@@ -102,6 +103,7 @@ export default definePart("monitor", (part) => {
     lines.pick(content.task);
     shown.textContent = content.task ? lines.nameOf(content.task) : "All tasks, in relation to their untuned kernels";
     all.hidden = !content.task;
+    none.hidden = content.end > 0;
     showRest(content);
     draw(content.generation, async () => {
       await retheme(part.root.dataset.wbTheme);
@@ -115,6 +117,7 @@ export default definePart("monitor", (part) => {
     if (content.generation !== state.generation) return;
     if (content.start !== state.end) return part.send("stale");
     state.end = content.end;
+    none.hidden = content.end > 0;
     if (content.lines) lines.show(content.lines);
     showRest(content);
     if (!content.latency || state.isBehind) return;

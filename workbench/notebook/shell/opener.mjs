@@ -41,8 +41,8 @@ export function makeOpener(part) {
       labelled("Shapes", shapes),
       labelled("Arguments", args),
       labelled("Kernel", kernel),
-      element("label", { title: "TVMScript, torch.export archives and module:function run code of their author" }, trust, " Trust the model's own code"),
-      element("label", { title: "Even if the session has a profile" }, again, " Measure again"),
+      element("label", { class: "wb-label", title: "TVMScript, torch.export archives and module:function run code of their author" }, trust, "Trust the model's own code"),
+      element("label", { class: "wb-label", title: "Even if the session has a profile" }, again, "Measure again"),
     ),
   );
   const row = element("div", { class: "wb-bar wb-opener" }, labelled("Model", model, list), browse, file, labelled("Target", target, typed), more, profile, cancel, upload);
