@@ -143,15 +143,25 @@ Part.take_message = take
 """
 
 
+NOTE_ERRORS = """
+window.said = '';
+const note = () => (window.said += [...document.querySelectorAll('.wb-error:not([hidden])')].map((box) => box.innerText).join());
+new MutationObserver(note).observe(document, { attributes: true, childList: true, subtree: true, attributeFilter: ['hidden'] });
+"""
+
+
 def test_a_page_that_is_loaded_again_finds_everything_again_though_its_first_messages_get_lost(notebook: Open) -> None:
     page = notebook([CELL.format(trials=200, rows=20, hostile=False)])
     wait_for_trials(page, 200)
     page.evaluate("async () => { await window.jupyterapp.commands.execute('docmanager:save'); }")
     kernel(page, "feed.search(10)" + LOSSY)
+    page.add_init_script(NOTE_ERRORS)
     page.reload()
     wait_for_trials(page, 210)
     assert points(page) == 210
     wait_for_kernel(page, "print(sorted(lost))", "['plotly', 'ready']")
+    assert "The notebook's kernel has not answered this view yet." in page.evaluate("() => window.said")
+    assert page.locator(".wb-error:visible").count() == 0, "and now it has"
 
 
 def test_a_part_of_a_long_search_is_shown_in_full_when_it_is_looked_at(open_monitor: Open) -> None:

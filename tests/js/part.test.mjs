@@ -48,4 +48,8 @@ test("a question is asked again, ever more rarely, until it is answered or nobod
   view.abort();
   t.mock.timers.tick(10_000);
   assert.equal(asked.length, 4);
+  const times = [];
+  repeat(new AbortController().signal, (before) => times.push(before), 100);
+  t.mock.timers.tick(100);
+  assert.deepEqual(times, [0, 1], "who asks is told how often it was asked before");
 });

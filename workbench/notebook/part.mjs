@@ -13,9 +13,12 @@
  * @property {(handler: () => void) => void} onEnd                                                      run when the view goes away
  * @property {(handler: (theme: "light" | "dark") => void) => void} onTheme                             run now and when the theme changes
  * @property {(error: unknown, remedy?: string) => void} fail                                           show an error on top of the part
+ * @property {(message: string) => void} forgive                                                        show that error no longer, if it is shown
  */
 
 const PATIENCE_MS = 8000;
+const LATE = "The notebook's kernel has not answered this view yet.";
+const LATE_REMEDY = "If the kernel is busy, this goes away by itself; if it is idle, run the cell again.";
 
 /**
  * A widget for anywidget. `render` builds the view; after it the message `ready` goes to Python, which answers with `welcome` and a snapshot.
@@ -30,8 +33,14 @@ export function definePart(name, render) {
       const part = makePart({ name, model, el, end });
       try {
         await render(part);
-        const repetition = repeat(part.signal, () => part.send("ready"));
-        part.on("welcome", repetition.end);
+        const repetition = repeat(part.signal, (times) => {
+          if (times > 0) part.fail(LATE, LATE_REMEDY);
+          part.send("ready");
+        });
+        part.on("welcome", () => {
+          repetition.end();
+          part.forgive(LATE);
+        });
       } catch (error) {
         part.fail(error);
       }
@@ -44,14 +53,15 @@ export function definePart(name, render) {
  * Asks now, and again while no answer comes: a message can get lost on its way through a busy server, in both directions.
  *
  * @param {AbortSignal} signal  ends it too
- * @param {() => void} ask
+ * @param {(times: number) => void} ask  told how often it was asked before
  */
 export function repeat(signal, ask, patience = PATIENCE_MS) {
   let timer = null;
+  let times = 0;
   const end = () => clearTimeout(timer);
   const again = (pause) => {
     if (signal.aborted) return;
-    ask();
+    ask(times++);
     timer = setTimeout(() => again(2 * pause), pause);
   };
   signal.addEventListener("abort", end);
@@ -101,6 +111,7 @@ function makePart({ name, model, el, end }) {
     onEnd: (handler) => signal.addEventListener("abort", handler),
     onTheme: (handler) => theme(guarded(handler)),
     fail: banner.show,
+    forgive: banner.forgive,
   };
 }
 
@@ -108,11 +119,16 @@ function makeBanner() {
   const text = element("div", { class: "wb-grow" });
   const close = element("button", { class: "wb-button", type: "button", "aria-label": "Dismiss the error" }, "×");
   const box = element("div", { class: "wb-error", role: "alert", hidden: true }, text, close);
+  let shown = "";
   close.addEventListener("click", () => (box.hidden = true));
   return {
     element: box,
+    forgive(message) {
+      if (shown === message) box.hidden = true;
+    },
     show(error, remedy = "") {
       const message = error instanceof Error ? error.message : String(error);
+      shown = message;
       text.replaceChildren([message, remedy].filter(Boolean).join(" "));
       box.hidden = false;
     },
