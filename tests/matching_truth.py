@@ -26,6 +26,21 @@ class Verdict:
     wrong: str
 
 
+@dataclass(frozen=True)
+class _Truth:
+    """What old TVM knows.
+
+    Attributes:
+        rows: Its rows by the names of their nodes.
+        readers: The nodes that read each.
+        repeated: Names that several nodes have.
+    """
+
+    rows: Mapping[str, Any]
+    readers: Mapping[str, list[str]]
+    repeated: frozenset[str]
+
+
 def verdicts(folder: Path, known: Path | None = None) -> list[Verdict]:
     """Match the table in a folder with the program's text, and judge each row; the graph is not looked at.
 
@@ -44,8 +59,8 @@ def verdicts(folder: Path, known: Path | None = None) -> list[Verdict]:
     origins = {node: _origins(program, match) for node, match in matches.items()}
     users = _users(text, {name for row in truth.values() for name in row["parameters"]})
     readers = {name: [other for other, item in truth.items() if name in item["reads"]] for name in truth}
-    judged = {"readers": readers, "repeated": {name for name, count in names.items() if count > 1}, **truth}
-    return [Verdict(node, matches[node], _wrong(row, judged, program, origins, users)) for node, row in truth.items()]
+    known_rows = _Truth(truth, readers, frozenset(name for name, count in names.items() if count > 1))
+    return [Verdict(node, matches[node], _wrong(row, known_rows, program, origins, users)) for node, row in truth.items()]
 
 
 def _origins(program: ImportedProgram, match: Match) -> frozenset[int]:
@@ -65,13 +80,13 @@ def _users(text: str, names: set[str]) -> dict[str, set[int]]:
 
 def _wrong(
     row: Mapping[str, Any],
-    truth: Mapping[str, Any],
+    truth: _Truth,
     program: ImportedProgram,
     origins: Mapping[str, frozenset[int]],
     users: Mapping[str, set[int]],
 ) -> str:
     said = origins[row["node"]]
-    if row["node"] in truth["repeated"]:
+    if row["node"] in truth.repeated:
         return ""  # the table has one row for several
     if not said:
         return "" if _COMPILERS_OWN.fullmatch(row["function"]) else "it is an operator of the program"
@@ -82,13 +97,13 @@ def _wrong(
     should = [users[name] for name in row["parameters"]]
     several = Counter(place for known in origins.values() for place in known)
     reading = set().union(*users.values()) - {operators[place].line for place in said if several[place] > 1}  # one of these rows reads the parameters
-    behind = {operators[place].line for node in truth["readers"].get(row["node"], ()) for place in origins[node]}  # of a weight that is scaled first
-    before = [users[name] for node in row["reads"] for name in truth[node]["parameters"]]
+    behind = {operators[place].line for node in truth.readers[row["node"]] for place in origins[node]}  # of a weight that is scaled first
+    before = [users[name] for node in row["reads"] for name in truth.rows[node]["parameters"]]
     if not all((lines | behind) & readers for readers in should) or (lines & reading).difference(*should, *before):
         return f"its operators stand in lines {sorted(lines & reading)}, and those that read its parameters in {[sorted(item) for item in should]}"
-    if should or any(name in truth["repeated"] for name in row["reads"]):  # of what it reads the name does not tell which one it is
+    if should or any(name in truth.repeated for name in row["reads"]):  # of what it reads the name does not tell which one it is
         return ""
-    read = {place for node in row["reads"] for place in _behind(node, truth, origins, said)}
+    read = {place for node in row["reads"] for place in _behind(node, truth.rows, origins, said)}
     for place in said:
         for source in _sources(program, place, {item for known in origins.values() for item in known}):
             if source not in read | said:

@@ -195,11 +195,13 @@ def test_the_course_of_an_old_search_is_what_its_tuner_estimated_from_where_it_c
     figure = forecast_figure(course, pace(TrialColumns()))
     assert figure["data"][0]["y"].tolist() == [4.0, 2.0, 2.0]
     assert [note["text"] for note in figure["layout"]["annotations"]] == ["as the old tuner estimated it"]
-    nothing = forecast_figure(old_course([]), pace(TrialColumns()))
+    backwards = old_course([LatencyPoint(20.0, 2000.0, 32), LatencyPoint(10.0, 4000.0, 16)])
+    assert (backwards.elapsed_s.tolist(), backwards.end_s) == ([10.0, 20.0], 20.0), "a file in another order"
+    nothing = forecast_figure(old_course([LatencyPoint(5.0, None, 8)]), pace(TrialColumns()))
     assert (len(nothing["data"][0]["x"]), nothing["layout"]["annotations"]) == (0, [])
 
 
-def test_the_pace_is_that_of_the_last_minute_and_its_bars_hold_all_trials() -> None:
+def test_the_pace_is_that_of_the_last_minute_and_its_stretches_hold_all_trials() -> None:
     columns = columns_of([point(index + 1, 1.0, measured_at=1000.0 + index * (0.1 if index >= 100 else 1.0)) for index in range(100)])
     speed = pace(columns)
     assert speed.recent_per_s == pytest.approx(1.0, rel=0.05)

@@ -70,6 +70,11 @@ def test_lines_that_do_not_fit_are_set_aside_with_their_numbers() -> None:
     ]
 
 
+def test_a_time_beyond_all_numbers_is_none() -> None:
+    (table,) = parse_debug_tables(NEW.replace("1,024.168", "1e999"))
+    assert [bad.reason for bad in table.bad] == ["1e999 is no time"]
+
+
 @pytest.mark.parametrize("content", ["", "Node Name", "Node Name  Ops", "no table\n\nat all", "\0" * 100, "Node Name Ops Time(us) Time(us)\n"])
 def test_a_text_without_a_table_has_none(content: str) -> None:
     assert parse_debug_tables(content) == ()

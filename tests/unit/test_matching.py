@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from tests.matching_truth import verdicts
+from workbench.importing.program import read_program
 from workbench.legacy.debug.graph import parse_graph
 from workbench.legacy.relay import parse_relay
 from workbench.matching.fusion import fused_calls
@@ -90,7 +93,7 @@ def test_a_batch_norm_behind_a_convolution_leaves_a_sum_and_elsewhere_perhaps_a_
 def test_a_batch_norm_over_another_axis_than_the_channels_keeps_its_scale() -> None:
     params = ", ".join(f"%{name}: Tensor[(8), float32]" for name in "gbmv")
     conv = 'nn.conv2d(%x, %w, channels=8, kernel_size=[1, 1], data_layout="NHWC", kernel_layout="HWIO")'
-    for axis, expected in ((3, "conv2d_add"), (1, "conv2d_multiply_add")):
+    for axis, expected in ((3, "conv2d_add"), (-1, "conv2d_add"), (1, "conv2d_multiply_add")):
         body = f"%0 = {conv}; %1 = nn.batch_norm(%0, %g, %b, %m, %v, axis={axis}); %1.0"
         assert fused(f"fn (%x: Tensor[(1, 8, 8, 8), float32], %w: Tensor[(1, 1, 8, 8), float32], {params}) {{ {body} }}") == [expected]
 
@@ -144,8 +147,40 @@ def test_a_scale_of_each_channel_goes_from_the_data_onto_the_weights_behind_it()
     ]
     assert found[1].calls == ((0, 2),), "its operators are the sigmoid and the multiplication"
     assert "sigmoid_multiply" in fused(f"{gate} %2 = multiply(%x, %1); %3 = {CONV.format('%2', '%w')}; add(%2, %3) }}"), "the sum reads it, too"
-    constant = f"fn ({IMAGE}, %s: Tensor[(8, 1, 1), float32], %w: {WEIGHT}) {{ %0 = multiply(%x, %s); {CONV.format('%0', '%w')} }}"
+    scale = "meta[relay.Constant][0] /* ty=Tensor[(8, 1, 1), float32] */"
+    constant = f"fn ({IMAGE}, %w: {WEIGHT}) {{ %0 = multiply(%x, {scale}); {CONV.format('%0', '%w')} }}"
     assert fused(constant) == ["conv2d"], "a constant is multiplied with the weights once"
+    given = f"fn ({IMAGE}, %z: Tensor[(1, 8, 1, 1), float32], %w: {WEIGHT}) {{ %0 = nn.relu(%x); %1 = multiply(%0, %z); {CONV.format('%1', '%w')} }}"
+    assert fused(given) == ["relu", "squeeze_expand_dims_multiply", "conv2d"], "an input is no constant"
+    twice = f"{gate} %2 = nn.relu(%x); %3 = multiply(%2, %1); %4 = {CONV.format('%3', '%w')}; %5 = multiply(%2, %1); add(%4, %5) }}"
+    assert fused(twice) == ["relu_sigmoid_multiply", "conv2d_add"], "the equal product is read by the sum"
+
+
+def test_what_old_tvm_has_fused_is_left_as_it_is() -> None:
+    functions = " ".join(
+        f'%{name} = fn (%p{name}: Tensor[(4, 8), float32], Primitive=1, hash="{name * 2}") {{ exp(%p{name}) }};' for name in ("a", "b")
+    )
+    program = read_program(f"fn (%x: Tensor[(4, 8), float32]) {{ {functions} %2 = %a(%x); %3 = %b(%x); (%2, %3) }}")
+    assert sum(len(structure.calls) for structure in program.functions) == 2
+    rows = [NodeRow(name, "fused_exp", (4, 8), 1.0, place, name * 2) for place, name in enumerate(("a", "b"))]
+    assert [match.confidence for match in match_rows(rows, program.functions).values()] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "nn.conv2d()",
+        "nn.dense() /* ty=Tensor[(4, 8), float32] */",
+        "nn.batch_matmul(%x, %x) /* ty=Tensor[(4, 8), float32] */",
+        "nn.max_pool2d(%x, pool_size=[None, 2]) /* ty=Tensor[(4, 8), float32] */",
+        f"exp(%x) /* ty=Tensor[(1{'0' * 200}, 1{'0' * 200}), float32] */",
+        "nn.layer_norm(%x, %x, %x, axis=99)",
+        'nn.group_norm(%x, %x, %x, num_groups="q")',
+        '%0 = multiply(%x, %x); nn.conv2d(%0, %x, data_layout="", kernel_layout="XYZ")',
+    ],
+)
+def test_operators_whose_text_contradicts_itself_are_read_all_the_same(body: str) -> None:
+    assert all(math.isfinite(structure.work) for structure in read(f"fn (%x: Tensor[(4, 8), float32]) {{ {body} }}")[1])
 
 
 def test_equal_functions_are_one_structure_with_all_their_calls() -> None:
@@ -357,12 +392,23 @@ def test_changes_of_layout_take_no_function_of_the_program_from_what_fits_it() -
     assert [matches[row.node].structure for row in rows] == [None] * 5 + [0, 1]
 
 
+def test_a_table_of_thousands_of_functions_takes_no_memory_of_their_square() -> None:
+    _, program = read(chain(1))
+    rows = [NodeRow(f"fused_layout_transform_{place}", f"fused_layout_transform_{place}", (1, 8, 16, 16), 1.0) for place in range(3000)]
+    tracemalloc.start()
+    found = match_rows([*rows, NodeRow("fused_nn_conv2d", "fused_nn_conv2d", (1, 8, 16, 16), 9.0)], program)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found["fused_nn_conv2d"].structure == 0
+    assert peak < 60e6, "a matrix of their square has 72 MB"
+
+
 def test_of_more_calls_than_the_program_has_none_is_sure() -> None:
     _, program = read(chain(1))
     rows = [NodeRow(f"fused_nn_conv2d_{place}", "fused_nn_conv2d", (1, 8, 16, 16), 9.0) for place in range(3)]
     found = list(match_rows([*rows, NodeRow("fused_nn_softmax", "fused_nn_softmax", (1, 8, 16, 16), 2.0)], program).values())
     assert [(match.structure, match.call, match.confidence) for match in found] == [(0, 0, 0.5)] * 3 + [(1, 0, 0.5)]
-    assert "3 calls of what the program calls 1 times" in found[0].evidence
+    assert "3 calls, where the program has 1" in found[0].evidence
 
 
 def test_what_the_compiler_put_in_is_no_operator_of_the_program() -> None:

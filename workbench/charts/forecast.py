@@ -12,19 +12,19 @@ from workbench.charts.columns import Floats, TrialColumns
 from workbench.records.old_search import LatencyPoint
 from workbench.records.profile import Profile
 
-_MOST_BARS = 60
+_MOST_STRETCHES = 60
 _RECENT_S = 60.0
 _LEAST_S = 1.0
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Forecast of the model's time after each trial that changed it.
+    """The model's time over a search: the forecast after each trial that changed it, or what an old tuner estimated.
 
     Attributes:
-        elapsed_s: Seconds of search; pauses and nights between searches do not count.
-        model_us: The forecast from then on; the first one is the time in the profile.
-        total_us: The model's time in the profile; None if it was not measured, and then there is no forecast.
+        elapsed_s: Seconds of search, rising; pauses and nights between searches do not count.
+        model_us: The model's time from then on; of a forecast, the first one is the time in the profile.
+        total_us: The model's time in the profile; None if it was not measured, and then there is no forecast, but perhaps an old tuner's estimate.
         end_s: Seconds of search so far.
     """
 
@@ -77,9 +77,10 @@ def forecast(columns: TrialColumns, profile: Profile) -> Forecast:
 
 def old_course(curve: Sequence[LatencyPoint]) -> Forecast:
     """How the latency of the whole model fell in a search of old TVM, as its tuner estimated it then; empty before it could."""
-    known = [(point.elapsed_s, point.latency_us) for point in curve if point.latency_us is not None]
+    known = sorted((point.elapsed_s, point.latency_us) for point in curve if point.latency_us is not None)
     at, model = zip(*known, strict=True) if known else ((), ())
-    return Forecast(np.array(at, dtype=float), np.array(model, dtype=float), None, curve[-1].elapsed_s if curve else 0.0)
+    end_s = max((point.elapsed_s for point in curve), default=0.0)
+    return Forecast(np.array(at, dtype=float), np.array(model, dtype=float), None, end_s)
 
 
 def pace(columns: TrialColumns) -> Pace:
@@ -88,9 +89,9 @@ def pace(columns: TrialColumns) -> Pace:
     if not len(elapsed) or elapsed[-1] <= 0:
         return Pace(np.zeros(0), np.zeros(0), 0.0, None)
     end = float(elapsed[-1])
-    bars = int(min(max(end // _LEAST_S, 1), _MOST_BARS))
-    counts, edges = np.histogram(elapsed, bins=bars, range=(0.0, end))
-    width = end / bars
+    stretches = int(min(max(end // _LEAST_S, 1), _MOST_STRETCHES))
+    counts, edges = np.histogram(elapsed, bins=stretches, range=(0.0, end))
+    width = end / stretches
     recent = min(end, _RECENT_S)
     in_recent = len(elapsed) - int(np.searchsorted(elapsed, end - recent, side="right"))
     return Pace((edges[:-1] + edges[1:]) / 2, counts / width, width, in_recent / recent)

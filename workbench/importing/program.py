@@ -27,7 +27,7 @@ class ImportedProgram:
     @property
     def is_fused(self) -> bool:
         """True if old TVM printed it after it had fused and rewritten it."""
-        return any(operator.call is not None for operator in self.graph.operators)
+        return self.graph.is_fused
 
     def operators(self, function: int, call: int) -> tuple[int, ...]:
         """Places of the operators of one call of a function."""

@@ -22,7 +22,8 @@ _AGAIN = 1.2
 """What counts that the program's function is another compiled function's too: more than order and time, less than the number of calls."""
 
 _ALONE = 9.0
-"""What counts that a function is none of the program's, as changes of layout are: more than what is accepted of most that are."""
+"""What counts that a function is none of the program's, as changes of layout are. Above it lies what fits in two ways badly: half of the operators
+and, say, a shape of as many elements and another number of calls."""
 
 _NEVER = 1e6
 
@@ -135,9 +136,9 @@ def match_rows(rows: Sequence[NodeRow], program: Sequence[Structure]) -> dict[st
     order, work = _order_costs(functions, program, costs), _work_costs(functions, program, costs)
     columns, again = _columns(program)
     fits = np.where((same > 0.0) | ((alike >= _LEAST_LIKENESS) & (shapes > 0.0)), costs + _ORDER * order + _COST * work, _NEVER)
-    alone = np.where(np.eye(len(functions), dtype=bool), _ALONE, _NEVER)  # a column for each function that fits nothing
-    found, taken = linear_sum_assignment(np.hstack([fits[:, columns] + _AGAIN * again, alone]))
-    chosen = {place: columns[column] for place, column in zip(found.tolist(), taken.tolist(), strict=True) if column < len(columns)}
+    gains = np.minimum(fits[:, columns] + _AGAIN * again - _ALONE, 0.0)  # 0 where a function is better left alone
+    found, taken = linear_sum_assignment(gains)
+    chosen = {place: columns[column] for place, column in zip(found.tolist(), taken.tolist(), strict=True) if gains[place, column] < 0}
     tables = (alike, shapes, costs, order, work)
     judged = [_judged(place, chosen.get(place), function, program, tables=tables) for place, function in enumerate(functions)]
     return _doubted(_called(functions, judged, program))
@@ -181,11 +182,9 @@ def _shared(match: Match, functions: int, *, known: bool, whole: bool) -> Match:
 
 def _crowded(match: Match, calls: int, there: int) -> Match:
     """The match of a row of a function that the table calls more often than the program does: some of its rows are something else."""
-    if calls <= there:
+    if calls <= there or match.confidence == _CERTAIN:
         return match
-    return replace(
-        match, confidence=min(match.confidence, _ALIKE), evidence=(*match.evidence, f"{calls} calls of what the program calls {there} times")
-    )
+    return replace(match, confidence=min(match.confidence, _ALIKE), evidence=(*match.evidence, f"{calls} calls, where the program has {there}"))
 
 
 def _doubted(matches: dict[str, Match]) -> dict[str, Match]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from workbench.matching.equal import needed_operators
 from workbench.matching.shapes import Shape
 from workbench.matching.source import Operator, SourceGraph
 
@@ -34,7 +35,8 @@ class Scale:
 def folded_scales(graph: SourceGraph) -> dict[int, Scale]:
     """The multiplications that are folded, by their places."""
     readers: dict[int, list[tuple[Operator, int]]] = {}
-    for operator in graph.operators:
+    for reader in needed_operators(graph):
+        operator = graph.operators[reader]
         for position, tensor in enumerate(operator.inputs):
             if tensor.operator is not None:
                 readers.setdefault(tensor.operator, []).append((operator, position))

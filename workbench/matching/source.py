@@ -79,6 +79,11 @@ class SourceGraph:
     outputs: list[Tensor] = field(default_factory=list)
     inputs: list[Tensor] = field(default_factory=list)
 
+    @property
+    def is_fused(self) -> bool:
+        """True if old TVM printed it after it had fused and rewritten it."""
+        return any(operator.call is not None for operator in self.operators)
+
 
 _Value: TypeAlias = "Tensor | tuple[_Value, ...] | syntax.Function"
 

@@ -13,7 +13,8 @@ from workbench.matching.shapes import Shape
 from workbench.matching.simplify import TUPLE, Node, Simplified
 
 _BYTES = 4
-_FLOP_PER_BYTE = 8.0
+_MOST_WORK = 10**30
+_FLOP_PER_BYTE = 8
 """What a processor computes while it moves a byte; only orders the functions of one network."""
 
 
@@ -95,7 +96,7 @@ def _structure(program: Simplified, key: str, members: Sequence[tuple[int, Fused
         shape=nodes[-1].shape,
         input_shapes=tuple(outside),
         flop=flop,
-        work=max(float(flop or 0), moved * _FLOP_PER_BYTE, 1.0),
+        work=float(min(max(flop or 0, moved * _FLOP_PER_BYTE, 1), _MOST_WORK)),
         calls=tuple(_origins(program, call) for _, call in members),
         order=tuple(place for place, _ in members),
         depthwise=any(_is_depthwise(node) for node in nodes),
@@ -113,6 +114,13 @@ def _origins(program: Simplified, call: FusedCall) -> tuple[int, ...]:
 
 def _flop(node: Node) -> int | None:
     """Operations of one operator: two for each multiplication with its sum, one for each element of anything else."""
+    try:
+        return _known_flop(node)
+    except (IndexError, KeyError, TypeError, ValueError):
+        return None  # a text that contradicts itself tells no work
+
+
+def _known_flop(node: Node) -> int | None:
     if node.shape is None:
         return None
     size = math.prod(node.shape)

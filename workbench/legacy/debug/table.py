@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -149,7 +150,8 @@ def _total(line: str) -> float | None:
 def _number(cell: str) -> float | None:
     if cell in ("-", "nan", "inf"):
         return None
-    return float(cell.replace(",", ""))
+    value = float(cell.replace(",", ""))
+    return value if math.isfinite(value) else None
 
 
 def _count(cell: str) -> int | None:

@@ -26,7 +26,7 @@ class Watcher:
 
     Args:
         directory: The session.
-        on_view: Told each new view; by the watcher's thread, or by whoever calls `look`, one at a time.
+        on_view: Told each new view; by the watcher's thread.
         on_trouble: Told why the session cannot be read, and None when it can be again.
         interval_s: Time between two looks.
     """

@@ -200,7 +200,8 @@ class Stream:
 
     def _course(self, profile: Profile) -> Forecast:
         """The model's latency over the search: of an imported one as its tuner told it, else the forecast."""
-        return old_course(self._old_curve) if self._old_curve else forecast(self._columns, profile)
+        told = old_course(self._old_curve)
+        return told if len(told.model_us) else forecast(self._columns, profile)
 
     def _latency(self, start: int) -> Latency:
         return latency(self._columns, self.task or None, start=start)
