@@ -43,6 +43,8 @@ test("a box that is revealed does not lie below the small map", () => {
   const below = { x: 660, y: 500, width: 80, height: 40 };
   assert.equal(reveal(camera, below, VIEW, { corner }).y, 540 - (VIEW.height - corner.height));
   assert.deepEqual(reveal(camera, { ...below, x: 500 }, VIEW, { corner }), camera, "beside it there is room");
+  const tall = { x: 700, y: 50, width: 200, height: 540 };
+  assert.equal(reveal(camera, tall, VIEW, { corner }).y, 50, "its top stays in sight");
   const far = reveal(camera, { ...below, y: 3000 }, VIEW, { corner });
   assert.ok(3040 - far.y <= VIEW.height - corner.height);
 });

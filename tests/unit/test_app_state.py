@@ -133,6 +133,14 @@ def test_what_an_engine_lacks_is_no_failure_of_anything_that_was_done() -> None:
     assert (app_state(None, both, ()).phase, app_state(None, both, ()).problem) == (state.FAILED, both.problem)
 
 
+def test_what_failed_is_said_before_what_an_engine_lacks() -> None:
+    failed = view(command=command("tune", FAILED, failure=DIED), progress=(SEARCHED,))
+    shown_state = app_state(failed, LocalWork(lack=Problem("No old TVM.")), ())
+    assert shown_state.problem is not None
+    assert shown_state.problem.message == DIED.message
+    assert app_state(failed, LocalWork(lack=Problem("No old TVM."), dismissed=7), ()).problem == Problem("No old TVM.")
+
+
 def test_a_worker_that_a_signal_halts_is_said_with_what_lets_it_go_on() -> None:
     halted = app_state(view(command=command("tune"), is_served=True, is_busy=True, worker_pid=77, is_halted=True), LocalWork(), ())
     assert (halted.phase, halted.worker.state) == (state.TUNING, state.HALTED)

@@ -13,6 +13,7 @@
  * @property {(handler: () => void) => void} onEnd                                                      run when the view goes away
  * @property {(handler: (theme: "light" | "dark") => void) => void} onTheme                             run now and when the theme changes
  * @property {(error: unknown, remedy?: string) => void} fail                                           show an error on top of the part
+ * @property {(message: string, remedy?: string) => void} mention                                        the same, unless another one is shown
  * @property {(message: string) => void} forgive                                                        show that error no longer, if it is shown
  */
 
@@ -34,7 +35,7 @@ export function definePart(name, render) {
       try {
         await render(part);
         const repetition = repeat(part.signal, (times) => {
-          if (times > 0) part.fail(LATE, LATE_REMEDY);
+          if (times > 0) part.mention(LATE, LATE_REMEDY);
           part.send("ready");
         });
         part.on("welcome", () => {
@@ -111,6 +112,7 @@ function makePart({ name, model, el, end }) {
     onEnd: (handler) => signal.addEventListener("abort", handler),
     onTheme: (handler) => theme(guarded(handler)),
     fail: banner.show,
+    mention: banner.mention,
     forgive: banner.forgive,
   };
 }
@@ -121,17 +123,16 @@ function makeBanner() {
   const box = element("div", { class: "wb-error", role: "alert", hidden: true }, text, close);
   let shown = "";
   close.addEventListener("click", () => (box.hidden = true));
+  const show = (error, remedy = "") => {
+    shown = error instanceof Error ? error.message : String(error);
+    text.replaceChildren([shown, remedy].filter(Boolean).join(" "));
+    box.hidden = false;
+  };
   return {
     element: box,
-    forgive(message) {
-      if (shown === message) box.hidden = true;
-    },
-    show(error, remedy = "") {
-      const message = error instanceof Error ? error.message : String(error);
-      shown = message;
-      text.replaceChildren([message, remedy].filter(Boolean).join(" "));
-      box.hidden = false;
-    },
+    show,
+    mention: (message, remedy) => (box.hidden || shown === message) && show(message, remedy),
+    forgive: (message) => (box.hidden ||= shown === message),
   };
 }
 

@@ -16,6 +16,7 @@ from workbench.notebook.app.lanes import Lane, Work
 from workbench.notebook.app.opener import Opener
 from workbench.notebook.app.session_view import APPLY, STEPS, TUNE, SessionView
 from workbench.notebook.app.stage import OnState, Stage
+from workbench.notebook.app.standing import failure_of
 from workbench.notebook.app.state import BUSY, EMPTY, SEARCHING, STOPPED, AppState, Problem
 from workbench.notebook.app.ticking import Ticking, steer_towards
 from workbench.records.selection import Selection
@@ -112,8 +113,9 @@ class AppModel(Ticking):
         """Forget the problem that is shown."""
         stage = self._stage
         with stage.lock:
-            if stage.view is not None and stage.view.command is not None:
-                stage.local.dismissed = stage.view.command.command
+            view = stage.view
+            if view is not None and view.command is not None and failure_of(view, stage.local) is not None:
+                stage.local.dismissed = view.command.command
             stage.show_problem(None)
 
     def report(self, error: BaseException) -> None:
@@ -147,7 +149,7 @@ class AppModel(Ticking):
         with self._stage.lock:
             if self.state.phase in BUSY or self.state.phase == EMPTY:
                 return
-            self._stage.local.problem, self._stage.local.given_up = None, ""
+            self._stage.local.problem, self._stage.local.lack, self._stage.local.given_up = None, None, ""
             self._stage.set_begun(kind)
 
         def run() -> None:

@@ -79,8 +79,9 @@ class Opener:
             session.warm_up()
 
     def _consider_engine(self, engine: str, python: str) -> None:
-        lack, local = _lack_of(engine, python), self._stage.local
+        lack = _lack_of(engine, python)
         with self._stage.lock:
+            local = self._stage.local
             if lack is not None or local.problem == local.lack:
                 local.problem = None  # said before, or the same as was lacking
             local.lack = lack

@@ -136,7 +136,7 @@ def app_state(view: SessionView | None, local: LocalWork, steps: tuple[Step, ...
         worker=_worker(view, local),
         steps=steps if phase in (state.PREPARING, state.APPLYING, state.FAILED) and not local.opening else (),
         doing=_doing(view) if phase in state.SEARCHING else "",
-        problem=local.problem or local.lack or (None if phase in state.BUSY else _failure(view, local)),
+        problem=local.problem or (None if phase in state.BUSY else failure_of(view, local)) or local.lack,
         trouble=local.trouble or _halt(view),
         profile_id=view.profile_id,
         profile=view.profile,
@@ -174,7 +174,7 @@ def _phase(view: SessionView, local: LocalWork) -> str:
             return _phase_of_search(view)
         return {PROFILE: state.PREPARING, APPLY: state.APPLYING}.get(kind, state.PREPARING)
     if view.profile is None:
-        return state.FAILED if local.problem is not None or _failure(view, local) is not None else state.EMPTY
+        return state.FAILED if local.problem is not None or failure_of(view, local) is not None else state.EMPTY
     if command is not None and command.kind == APPLY and command.state == DONE:
         return state.APPLIED
     searched = [task for task in view.progress if task.trials]
@@ -221,7 +221,7 @@ def _worker(view: SessionView, local: LocalWork) -> WorkerStanding:
     return WorkerStanding()
 
 
-def _failure(view: SessionView, local: LocalWork) -> Problem | None:
+def failure_of(view: SessionView, local: LocalWork) -> Problem | None:
     """Why the last long command failed, unless the user has read it."""
     command = view.command
     if command is None or command.command <= local.dismissed:

@@ -228,12 +228,12 @@ def _next_step(state: AppState) -> str:
 
 
 def _before_search(state: AppState) -> str:
+    if state.profile is not None and all(task.untunable for task in state.profile.tasks):
+        return "None of these kernels can be tuned; the column Remarks says why. To tune, choose a model and press Profile."
     if state.profile is not None and state.profile.unmeasured:
         return f"There are no times: {plain(state.profile.unmeasured, _REASON_LIMIT)}. Click a row to read its code; a search needs the device."
     if state.has_ticks:
         return "Press Tune to search faster schedules for what is ticked."
-    if state.profile is not None and all(task.untunable for task in state.profile.tasks):
-        return "None of these kernels can be tuned; the column Remarks says why. To tune, choose a model and press Profile."
     return "Tick the kernels to tune, e.g. until 80 %."
 
 

@@ -50,13 +50,14 @@ function into(camera, box, view, margin) {
   return { ...camera, x: camera.x + x, y: camera.y + y };
 }
 
-/** Moves a box up from under the corner. */
+/** Moves a box up from under the corner, as far as its top stays in sight. */
 function outOf(corner, camera, box, view) {
   if (!corner) return camera;
   const right = (box.x + box.width - camera.x) * camera.scale;
   const bottom = (box.y + box.height - camera.y) * camera.scale;
   const edge = view.height - corner.height;
-  return right > view.width - corner.width && bottom > edge ? { ...camera, y: camera.y + (bottom - edge) / camera.scale } : camera;
+  if (right <= view.width - corner.width || bottom <= edge) return camera;
+  return { ...camera, y: Math.max(camera.y, Math.min(camera.y + (bottom - edge) / camera.scale, box.y)) };
 }
 
 /** Looks at the middle of a box. */

@@ -76,10 +76,11 @@ export default definePart("inspector", (part) => {
   /** Two sides need room: a difference that is shown is set anew when there is no more of it, or enough again. */
   function arrange() {
     const { clientWidth: width } = part.root;
-    const isNarrow = width > 0 && width < NARROW;
+    if (width === 0) return; // in a tab that is not shown
+    const isNarrow = width < NARROW;
     if (isNarrow === part.root.classList.contains("wb-narrow")) return;
     part.root.classList.toggle("wb-narrow", isNarrow);
-    if (turn && part.model.get("view") === "diff") refresh();
+    if (turn && part.model.get("view") === "diff") redraw();
   }
 
   function current() {
@@ -111,8 +112,13 @@ export default definePart("inspector", (part) => {
 
   /** Draw what the traits say; several changes of one moment are one drawing. */
   function refresh() {
-    const mine = (turn += 1);
     newer.hidden = true;
+    read = trialNumber(current(), part.model.get("trial"));
+    redraw();
+  }
+
+  function redraw() {
+    const mine = (turn += 1);
     showChoices();
     queueMicrotask(() => mine === turn && !part.signal.aborted && draw(mine).catch((error) => mine === turn && showFailure(error)));
   }
@@ -131,7 +137,7 @@ export default definePart("inspector", (part) => {
     const view = part.model.get("view");
     const tab = tabOf(all, view);
     tabs.show(all, tab.id);
-    const trial = (read = shownTrial());
+    const trial = read;
     showRecord(task, trial, mine).catch((error) => mine === turn && showFailure(error));
     if (tab.id === "diff") await drawDiff({ task, trial, infos, mine });
     else if (tab.id === "rerun") drawRerun({ task, trial });
