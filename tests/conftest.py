@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,8 +32,10 @@ def _cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 
 
 def pytest_configure() -> None:
-    """No test finds the record library of whoever runs it; one that needs a library makes its own."""
+    """No test finds the record library of whoever runs it, one that needs a library makes its own; Control-C reaches what tests start."""
     os.environ["XDG_DATA_HOME"] = str(Path(tempfile.gettempdir()) / "workbench-tests-have-no-library")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs in the background; what tests start would never see Control-C
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

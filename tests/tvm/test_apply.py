@@ -411,16 +411,18 @@ def test_control_c_leaves_what_was_applied_before(applied_copy: workbench.Sessio
     before = contents(applied_copy.directory.tuned)
     command = [sys.executable, "-m", "workbench.cli.main", "apply", "--session", str(applied_copy.path), "--rounds", "100000"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with applied_copy.directory.store() as store:
-        cursor = store.last_event()
-        process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        deadline = time.monotonic() + HANG_S
-        while not any("compare (round" in str(event.data.get("phase")) for event in store.events_since(cursor)):
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=HANG_S)
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with applied_copy.directory.store() as store, subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as process:
+        cursor, deadline = store.last_event(), time.monotonic() + HANG_S
+        try:
+            while not any("compare (round" in str(event.data.get("phase")) for event in store.events_since(cursor)):
+                assert process.poll() is None, process.communicate()
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=HANG_S)
+        finally:
+            process.kill()
     assert process.returncode == 130, said
     assert contents(applied_copy.directory.tuned) == before
     assert not list(applied_copy.directory.artifacts.glob("build-*"))
