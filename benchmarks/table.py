@@ -94,6 +94,13 @@ Generated graphs of so many boxes that repeat nothing, and a transformer whose l
 screen or a GPU.
 """
 
+_MATCHING = """
+## Old debug tables matched to their programs
+Networks built by old TVM, which itself tells what each row of their debug tables is; matched by the table and the Relay text alone. `blocked` is the
+default build, with blocked layouts; `plain` is one for the auto-scheduler; `level2` is `opt_level` 2. `unsure` rows have a confidence below 0.9, and
+are shown as ambiguous, most of them right.
+"""
+
 _UI_FRONT = """
 ## The notebook's kernel while a search runs
 A kernel shows the app on profiled SqueezeNet and searches, while a client runs a trivial cell again and again, as a user would. The first five lines
@@ -309,6 +316,21 @@ def _ui_graph(values: dict[str, Any]) -> Iterable[str]:
     return _UI_GRAPH, _table(header, rows), _origin(values)
 
 
+def _matching(values: dict[str, Any]) -> Iterable[str]:
+    found = values["figures"]["networks"]
+    columns: _Columns = {
+        "network": lambda run: run["network"],
+        "build": lambda run: run["variant"],
+        "rows": lambda run: f"{run['rows']}",
+        "right": lambda run: f"{run['right']}",
+        "unsure": lambda run: f"{run['ambiguous']}",
+        "sure and wrong": lambda run: f"{run['sure_and_wrong']}",
+        "time (s)": lambda run: f"{run['seconds']:.2f}",
+    }
+    rows, right = (sum(run[name] for run in found) for name in ("rows", "right"))
+    return _MATCHING, _columns_of(columns, found), f"\nAltogether {right:,} of {rows:,} rows of {len(found)} builds are right.\n", _origin(values)
+
+
 def _ui_monitor(values: dict[str, Any]) -> Iterable[str]:
     found = values["figures"]
     hour, before, after = found["hour"], found["hour"]["before"], found["hour"]["after"]
@@ -385,6 +407,7 @@ _SEARCH: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "transfer": _transfer,
     "ansor": _ansor,
     "engines": _engines,
+    "matching": _matching,
     "ui_front": _ui_front,
     "ui_table": _ui_table,
     "ui_graph": _ui_graph,
