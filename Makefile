@@ -85,6 +85,7 @@ bench: $(READY) ## Measure the benchmarks (some hours on an idle machine) and wr
 	$(BIN)/python benchmarks/many_trials.py
 	$(BIN)/python benchmarks/transfer.py
 	$(BIN)/python benchmarks/ansor.py
+	$(BIN)/python benchmarks/matching.py
 	[ ! -x .venv-relay/bin/python ] || WORKBENCH_RELAY_PYTHON=$(CURDIR)/.venv-relay/bin/python $(BIN)/python benchmarks/engines.py
 	$(BIN)/python benchmarks/ui_front.py
 	$(BIN)/python benchmarks/ui_table.py
