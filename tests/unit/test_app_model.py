@@ -154,7 +154,7 @@ def test_a_worker_that_dies_is_noticed_and_resume_asks_for_the_same_again(open_a
         with session.store() as store:
             store.update_manifest({"search": {"request": asked}})
         first.die()
-        wait_until(in_phase(app, state.STOPPED))
+        wait_until(lambda: app.state.phase == state.STOPPED and app.state.problem is not None)
     assert app.state.problem is not None
     assert app.state.problem.remedy
     assert state.RESUME in app.state.actions

@@ -125,7 +125,7 @@ class Stage:
     def expect(self, name: str) -> None:
         """A model is being opened: until `expect_no_more` or `end_opening`, what is seen is not yet it."""
         with self.lock:
-            self.local.opening, self.local.problem, self.local.lack, self.local.given_up = name, None, None, ""
+            self.local.opening, self.local.problem, self.local.given_up = name, None, ""
             self._is_expecting = True
 
     def expect_no_more(self) -> None:
