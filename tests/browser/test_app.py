@@ -163,16 +163,6 @@ def reload_page(app: AppPage, server: Server, name: str) -> None:
     app.page.reload()
     open_in_lab(app.page, server, name)
     app.shell.wait_for(timeout=LONG_MS)
-    run_again_if_told(app)
-
-
-def run_again_if_told(app: AppPage) -> None:
-    """Do what a view says that gets no answer: JupyterLab sometimes sends to a subshell that ipykernel has forgotten ("Unknown subshell_id")."""
-    answered = "() => Number(document.querySelector('.wb-monitor')?.dataset.wbEnd ?? 0) > 0"
-    told = "() => [...document.querySelectorAll('.wb-error')].some((box) => !box.hidden && box.innerText.includes('run the cell again'))"
-    app.page.wait_for_function(f"() => ({answered})() || ({told})()", timeout=LONG_MS)
-    if not app.page.evaluate(answered):
-        run_all(app.page)
 
 
 def test_a_kernel_that_restarts_finds_the_search_that_runs_and_names_are_text(open_app: Open) -> None:

@@ -47,6 +47,7 @@ class Part(anywidget.AnyWidget):
         traits.setdefault("layout", ipywidgets.Layout(width="100%"))
         super().__init__(**traits)
         self.on_msg(lambda _widget, content, buffers: self.take_message(content, buffers))
+        _answer_where_asked(self.comm)
 
     def receive(self, kind: str, content: Mapping[str, Any], buffers: Sequence[memoryview]) -> None:
         """What a view has to say; a part overrides it. An error that it raises is shown in the widget.
@@ -84,3 +85,13 @@ class Part(anywidget.AnyWidget):
         except Exception as error:  # noqa: BLE001 - a callback has no caller: what it does not show itself, nobody sees
             _LOG.error("%s could not answer %r", type(self).__name__, kind, exc_info=error)
             self.show_error(error)
+
+
+def _answer_where_asked(channel: object) -> None:
+    """Have messages of a page handled over the subshell that they name.
+
+    A comm of ipykernel 7.4 sends them to the one over which it was last used instead, which has gone with the page before: then no message of a
+    page that was loaded again arrives, and its log says "Unknown subshell_id". Other versions have no such rule, and none is touched there.
+    """
+    if hasattr(channel, "_reply_subshell_for"):
+        channel._reply_subshell_for = lambda _data, named: named  # noqa: SLF001 - there is no public way, and without it nothing arrives
