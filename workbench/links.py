@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.escaping import file_stem
+from workbench.records import number
 from workbench.records.dtype_size import tensors_bytes
 from workbench.records.origin import Origin
 from workbench.records.profile import (
@@ -88,7 +89,16 @@ def build_profile(
     groups = _groups(by_name, called, target=target)
     group_of = {kernel.name: group for group in groups for kernel in group.kernels}
     rows = [
-        _kernel_row(index, name, call=calls[index], kernel=by_name[called[index]], group=group_of[called[index]], time=times[index], rows_us=rows_us)
+        _kernel_row(
+            index,
+            name,
+            call=calls[index],
+            kernel=by_name[called[index]],
+            group=group_of[called[index]],
+            time=times[index],
+            rows_us=rows_us,
+            resolution_us=measurement.resolution_us,
+        )
         for index, name in enumerate(_node_names(called, reserved=by_name))
     ]
     rows.extend(_runtime_row(len(rows), measurement, builtin_origins=builtin_origins, rows_us=rows_us))
@@ -104,6 +114,7 @@ def build_profile(
         tasks=tuple(_task(group, rows, rows_us=rows_us) for group in groups),
         unmeasured=measurement.unmeasured,
         notes=tuple(notes),
+        resolution_us=measurement.resolution_us,
         repeats=min((time.repeats for time in times if time), default=0),
         threads=measurement.threads,
         eliminated=tuple(map(str, eliminated)),
@@ -132,6 +143,18 @@ def difference_note(profile: Profile) -> str:
     if difference_us > 0:
         return f"{fact}. {noise} Calls timed one by one pay for gaps of the instrumentation and for caches gone cold between calls."
     return f"{fact}. {noise} Whole runs also spend time between the timed calls, or the machine was slower while they ran."
+
+
+def resolution_note(profile: Profile) -> str:
+    """A sentence on the rows that are too short for their time to be told from the instrument's own; empty if there are none."""
+    short = sum(row.time_us is not None and row.time_us <= profile.resolution_us for row in profile.kernel_rows)
+    if not short or not profile.resolution_us:
+        return ""
+    rows, their = ("row is", "its") if short == 1 else ("rows are", "their")
+    return (
+        f"{short:,} kernel {rows} shorter than what timing one call can tell apart ({number.microseconds(profile.resolution_us)} us): "
+        f"{their} time is noise, and no rate is made of it."
+    )
 
 
 def _kernels_by_name(kernels: Sequence[Kernel], calls: Sequence[KernelCall]) -> dict[str, Kernel]:
@@ -219,7 +242,17 @@ def _task_ids(names: dict[str, str], *, target: str) -> dict[str, str]:
     return identifiers
 
 
-def _kernel_row(index: int, node_name: str, *, call: KernelCall, kernel: Kernel, group: _Group, time: CallTime | None, rows_us: float | None) -> Row:
+def _kernel_row(
+    index: int,
+    node_name: str,
+    *,
+    call: KernelCall,
+    kernel: Kernel,
+    group: _Group,
+    time: CallTime | None,
+    rows_us: float | None,
+    resolution_us: float,
+) -> Row:
     return Row(
         row=index,
         node_name=node_name,
@@ -233,7 +266,7 @@ def _kernel_row(index: int, node_name: str, *, call: KernelCall, kernel: Kernel,
         inputs=len(kernel.parameters),
         outputs=len(kernel.results),
         flop=kernel.flop,
-        gflops=kernel.flop / time.median_us / 1e3 if time and time.median_us > 0 and kernel.flop is not None else None,
+        gflops=kernel.flop / time.median_us / 1e3 if time and kernel.flop is not None and time.median_us > resolution_us else None,
         kernel=kernel.name,
         task=group.task,
         untunable=group.untunable,

@@ -57,7 +57,7 @@ def is_one_sentence_with_a_remedy(answer: Answer) -> bool:
 
 
 def test_a_profile_as_json_is_exactly_what_is_promised(call: Callable[..., Answer], tmp_path: Path) -> None:
-    (tmp_path / "net.onnx").write_bytes(model())
+    (tmp_path / "net.onnx").write_bytes(model(shape=(1024, 8)))
     answer = call("--json", "-", "profile", "net.onnx", "--target", "cpu", "--repeat", "2", "--threads", "1")
     assert answer.returncode == 0, answer.stderr
     values = json.loads(answer.stdout)

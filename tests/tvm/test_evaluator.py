@@ -194,7 +194,8 @@ def test_a_right_candidate_is_checked_and_has_plausible_times(lab: Lab) -> None:
     assert measured.check == Check(0.0, 0.0, 0, SIZE, measured.check.abs_tolerance, measured.check.rel_tolerance)
     assert measured.check.abs_tolerance > 0
     assert 1 <= len(measured.times_us) <= QUICK.repeat
-    assert all(0.001 < time_us < 1000 for time_us in measured.times_us)
+    assert min(measured.times_us) > 0.001
+    assert statistics.median(measured.times_us) < 1000
     assert measured.runs > 1
     assert 0 < measured.run_s < 5
 

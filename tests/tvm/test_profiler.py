@@ -48,6 +48,7 @@ def test_every_call_is_measured_in_order(onnx_lab: Any) -> None:
     assert measurement.total.median_us > 0
     assert measurement.threads == tvm.get_global_func("runtime.NumThreads")()
     assert not measurement.unmeasured
+    assert measurement.resolution_us > 0
 
 
 def test_one_round_is_enough_if_one_is_asked_for(onnx_lab: Any) -> None:
@@ -172,6 +173,7 @@ def test_the_instrument_costs_something_and_more_with_more_arguments() -> None:
     cost = measure_hook_cost(lambda: None)
     assert cost.base_us + cost.per_argument_us > 0
     assert cost.at(10) >= cost.at(2) > 0
+    assert cost.spread_us > 0
 
 
 def test_the_cost_of_the_instrument_is_taken_off_but_never_more_than_was_measured() -> None:

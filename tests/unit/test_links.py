@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from workbench.links import BUILTINS_UNTUNABLE, NEVER_CALLED, build_profile, difference_note
+from workbench.links import BUILTINS_UNTUNABLE, NEVER_CALLED, build_profile, difference_note, resolution_note
 from workbench.records.origin import Origin
 from workbench.records.profile import CallTime, Kernel, KernelCall, Measurement, Profile, TensorShape
 
@@ -66,6 +66,23 @@ def test_a_row_says_what_was_called_and_what_it_cost() -> None:
     assert (row.nan_count, row.inf_count) == (3, 0)
     assert (profile.rows_us, profile.total_us, profile.repeats, profile.threads) == (40.0, 40.0, 10, 2)
     assert profile.notes == ("random weights",)
+
+
+def test_a_time_that_the_instrument_cannot_tell_apart_is_said_to_be_noise_and_makes_no_rate() -> None:
+    profile = link([kernel("conv"), kernel("dense")], ["conv", "dense", "dense"], measured([30.0, 0.004, 0.1], resolution_us=0.1))
+
+    assert [row.time_us for row in profile.rows] == [30.0, 0.004, 0.1]
+    assert [row.gflops for row in profile.rows] == [pytest.approx(1_000_000 / 30.0 / 1e3), None, None]
+    assert [profile.resolved_us(row.time_us) for row in profile.rows] == [30.0, None, None]
+    assert profile.resolved_us(None) is None
+    assert resolution_note(profile) == (
+        "2 kernel rows are shorter than what timing one call can tell apart (0.10 us): their time is noise, and no rate is made of it."
+    )
+
+
+@pytest.mark.parametrize("measurement", [measured([30.0], resolution_us=0.1), measured([0.0]), UNMEASURED])
+def test_without_such_a_time_nothing_is_said(measurement: Measurement) -> None:
+    assert resolution_note(link([kernel("conv")], ["conv"], measurement)) == ""
 
 
 def test_repeated_calls_get_the_old_suffixes() -> None:

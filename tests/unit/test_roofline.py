@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from workbench.analysis.roofline import bandwidth_for, limit_percent, roofline, roofline_text
+from workbench.analysis.roofline import bandwidth_for, limit_percent, roofline, roofline_text, row_limits
 from workbench.engines.protocol import Progress
 from workbench.peak_cache import cache_folder, cached_peaks, keep_peaks
 from workbench.records.dtype_size import dtype_bits, tensors_bytes
@@ -74,6 +74,12 @@ def test_the_bandwidth_is_that_of_the_smallest_working_set_that_is_as_large() ->
 def test_what_is_not_known_has_no_limit(peaks: Peaks | None, flop: int | None, moved_bytes: int | None) -> None:
     assert roofline(peaks, flop=flop, moved_bytes=moved_bytes, time_us=1.0) is None
     assert limit_percent(peaks, flop=flop, moved_bytes=moved_bytes, time_us=1.0) is None
+
+
+def test_a_time_that_is_noise_is_not_compared_with_the_limit(sessions: Any) -> None:
+    profile = sessions.profile(["long", "short"])  # 100 and 50 us
+    assert set(row_limits(profile, PEAKS)) == {0, 1}
+    assert set(row_limits(replace(profile, resolution_us=50.0), PEAKS)) == {0}
 
 
 def test_without_a_time_there_is_a_limit_but_no_share_of_it() -> None:

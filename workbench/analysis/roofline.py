@@ -92,7 +92,10 @@ def limit_percent(peaks: Peaks | None, *, flop: int | None, moved_bytes: int | N
 def row_limits(profile: Profile, peaks: Peaks | None) -> dict[int, float]:
     """The least time that the device could take, in percent of each row's time, by the row's number; rows of which it is not known are left out."""
     sizes = {task.task: task.tensor_bytes for task in profile.tasks}
-    found = {row.row: limit_percent(peaks, flop=row.flop, moved_bytes=sizes.get(row.task or ""), time_us=row.time_us) for row in profile.rows}
+    found = {
+        row.row: limit_percent(peaks, flop=row.flop, moved_bytes=sizes.get(row.task or ""), time_us=profile.resolved_us(row.time_us))
+        for row in profile.rows
+    }
     return {row: percent for row, percent in found.items() if percent is not None}
 
 

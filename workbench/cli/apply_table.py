@@ -63,8 +63,8 @@ def _limits(comparison: Comparison, profile: Profile | None, peaks: Peaks | None
     found = {}
     for kernel in comparison.kernels:
         task = tasks.get(kernel.task)
-        if task is not None:
-            percent = limit_percent(peaks, flop=task.flop, moved_bytes=task.tensor_bytes, time_us=kernel.tuned_us)
+        if profile is not None and task is not None:
+            percent = limit_percent(peaks, flop=task.flop, moved_bytes=task.tensor_bytes, time_us=profile.resolved_us(kernel.tuned_us))
             found[kernel.kernel] = "" if percent is None else formats.gflops(percent)
     return found
 

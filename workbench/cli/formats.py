@@ -10,6 +10,7 @@ from typing import NoReturn, TextIO
 
 from rich.console import Console
 
+from workbench.links import resolution_note
 from workbench.records import number
 from workbench.records.profile import Profile
 from workbench.records.tuning import SKETCHES
@@ -60,9 +61,9 @@ def pipe_width() -> int:
 
 
 def remarks(profile: Profile) -> list[str]:
-    """What every view of a profile must say: that nothing was measured and why, and the notes."""
+    """What every view of a profile must say: that nothing was measured and why, the notes, and which times are noise."""
     unmeasured = [f"not measured: {profile.unmeasured}"] if profile.unmeasured else []
-    return [*unmeasured, *profile.notes]
+    return [*unmeasured, *profile.notes, *filter(None, [resolution_note(profile)])]
 
 
 def microseconds(value: float | None) -> str:

@@ -57,7 +57,10 @@ def task_table(
     largest_us = max((task.time_us or 0.0 for task in tasks), default=0.0)
     lines = [
         Line(
-            cells=(_TICK if task.task in ticked else "", *_cells(task, largest_us, progress.get(task.task), peaks)),
+            cells=(
+                _TICK if task.task in ticked else "",
+                *_cells(task, largest_us, progress.get(task.task), task_limits(profile, task, progress.get(task.task), peaks)),
+            ),
             style="dim" if task.untunable else "",
         )
         for task in tasks
@@ -85,8 +88,8 @@ def selection_summary(profile: Profile, selection: Selection) -> RenderableType:
     return Group(*(Sentence(words) for words in sentences))
 
 
-def _cells(task: Task, largest_us: float, progress: TaskProgress | None, peaks: Peaks | None) -> tuple[str | Drawing, ...]:
-    now, best = task_limits(task, progress, peaks)
+def _cells(task: Task, largest_us: float, progress: TaskProgress | None, limits: tuple[float | None, float | None]) -> tuple[str | Drawing, ...]:
+    now, best = limits
     return (
         task.task,
         _name(task),
@@ -112,9 +115,9 @@ def _spaces(task: Task) -> str:
     return ", ".join(named) or formats.count(task.space_size)
 
 
-def task_limits(task: Task, progress: TaskProgress | None, peaks: Peaks | None) -> tuple[float | None, float | None]:
+def task_limits(profile: Profile, task: Task, progress: TaskProgress | None, peaks: Peaks | None) -> tuple[float | None, float | None]:
     """The least time that the device could take for one call, in percent of the time in the profile, and of the best one; None if unknown."""
-    call_us = task.time_us / task.weight if task.time_us is not None and task.weight else None
+    call_us = profile.resolved_us(task.time_us / task.weight) if task.time_us is not None and task.weight else None
     times_us = (call_us, progress.before_and_now_us[1] if progress else None)
     now, best = (limit_percent(peaks, flop=task.flop, moved_bytes=task.tensor_bytes, time_us=time_us) for time_us in times_us)
     return now, best

@@ -12,7 +12,7 @@ from workbench.cli.sessions import find_session, profile_of
 from workbench.cli.table_csv import tasks_csv
 from workbench.cli.task_table import task_limits, task_table
 from workbench.records.peaks import Peaks
-from workbench.records.profile import Task
+from workbench.records.profile import Profile, Task
 from workbench.records.tuning import TaskProgress
 from workbench.session import stored_peaks
 
@@ -33,7 +33,7 @@ def _run(options: argparse.Namespace) -> int:
         write_text(tasks_csv(profile), options.csv, option="--csv")
     tables: list[RenderableType] = [] if options.csv == "-" else [task_table(profile, selection, searched, peaks=peaks)]
     of_task = {item.task: item for item in searched}
-    tasks = [{**task.to_dict(), **_search(of_task.get(task.task)), **_limits(task, of_task.get(task.task), peaks)} for task in profile.tasks]
+    tasks = [{**task.to_dict(), **_search(of_task.get(task.task)), **_limits(profile, task, of_task.get(task.task), peaks)} for task in profile.tasks]
     show(tables, values={**profile.header(), "tasks": tasks}, json_to=options.json)
     return 0
 
@@ -50,7 +50,7 @@ def _search(progress: TaskProgress | None) -> dict[str, Any]:
     }
 
 
-def _limits(task: Task, progress: TaskProgress | None, peaks: Peaks | None) -> dict[str, float | None]:
+def _limits(profile: Profile, task: Task, progress: TaskProgress | None, peaks: Peaks | None) -> dict[str, float | None]:
     """How far the times of a task are from the device's limit, as in ``tasks --json``."""
-    now, best = task_limits(task, progress, peaks)
+    now, best = task_limits(profile, task, progress, peaks)
     return {"limit_percent": now, "best_limit_percent": best}

@@ -104,6 +104,7 @@ class Measurement:
         hook_us: Cost of the instrumentation per call, measured on skipped kernels and already taken off the calls.
         threads: Threads that ran the kernels.
         unmeasured: Why there are no times; empty if there are.
+        resolution_us: Spread of the instrumentation's cost: the time of a call that takes less is noise.
     """
 
     calls: tuple[CallTime, ...]
@@ -113,13 +114,15 @@ class Measurement:
     hook_us: float
     threads: int
     unmeasured: str = ""
+    resolution_us: float = 0.0
 
 
 @dataclass(frozen=True)
 class Row:
     """One call of a kernel in execution order: a line of the debug-runtime table.
 
-    Times are None where there was no device to measure on. ``task`` and ``kernel`` are None for the `runtime` row only.
+    Times are None where there was no device to measure on, ``gflops`` also where the time is below the profile's resolution. ``task`` and
+    ``kernel`` are None for the `runtime` row only.
     """
 
     row: int
@@ -233,6 +236,7 @@ class Profile:
         threads: Threads that ran the kernels.
         eliminated: Source operators that no row has, as ``"<op> <name> (<place>)"``: computed before the run, idle at inference, or read by
             nobody.
+        resolution_us: A time of one call at or below this is noise, and no rate is made of it.
     """
 
     model: str
@@ -248,11 +252,16 @@ class Profile:
     repeats: int = 0
     threads: int = 0
     eliminated: tuple[str, ...] = ()
+    resolution_us: float = 0.0
 
     @property
     def kernel_rows(self) -> tuple[Row, ...]:
         """The rows that call a kernel: all but `runtime`."""
         return tuple(row for row in self.rows if row.kernel is not None)
+
+    def resolved_us(self, call_us: float | None) -> float | None:
+        """The time of one call, in microseconds; None where it is noise."""
+        return call_us if call_us is not None and call_us > self.resolution_us else None
 
     def header(self) -> dict[str, Any]:
         """The profile without its rows and tasks."""
@@ -269,6 +278,7 @@ class Profile:
             "threads": self.threads,
             "notes": list(self.notes),
             "eliminated": list(self.eliminated),
+            "resolution_us": self.resolution_us,
         }
 
     @classmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import resources
 
+from workbench.links import resolution_note
 from workbench.report.content import ReportContent
 from workbench.report.figures_text import plural
 from workbench.report.markup import Markup, joined, tag
@@ -66,5 +67,5 @@ def _subtitle(content: ReportContent) -> Markup:
         plural(len(profile.tasks), "task"),
         plural(trials, "trial") if trials else "nothing searched yet",
     ]
-    notes = [tag("p", note, class_="note") for note in profile.notes]
+    notes = [tag("p", note, class_="note") for note in filter(None, (*profile.notes, resolution_note(profile)))]
     return joined([tag("p", " · ".join(facts), class_="subtitle"), *notes])

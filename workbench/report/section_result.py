@@ -162,7 +162,9 @@ def _limit_percent(content: ReportContent, kernel: KernelTime) -> float | None:
     task = next((task for task in content.profile.tasks if task.task == kernel.task), None)
     if task is None or not kernel.weight:
         return None
-    return limit_percent(content.peaks, flop=task.flop, moved_bytes=task.tensor_bytes, time_us=kernel.after_us / kernel.weight)
+    return limit_percent(
+        content.peaks, flop=task.flop, moved_bytes=task.tensor_bytes, time_us=content.profile.resolved_us(kernel.after_us / kernel.weight)
+    )
 
 
 def _device(content: ReportContent) -> str:

@@ -16,14 +16,22 @@ from workbench.engines.relax.instrument import Trace, run_instrumented
 _CALLS = 40
 _RUNS = 5
 _FEW, _MANY = 1, 9
+_SPREAD_PERCENTILES = (5, 95)
 
 
 @dataclass(frozen=True)
 class HookCost:
-    """Time between the instrument's two calls around a kernel that does nothing, as a line over its number of arguments."""
+    """Time between the instrument's two calls around a kernel that does nothing, as a line over its number of arguments.
+
+    Attributes:
+        base_us: Cost at a call without arguments.
+        per_argument_us: What each argument adds.
+        spread_us: How far the cost is from call to call, from its 5th to its 95th percentile: a kernel that takes less cannot be told from none.
+    """
 
     base_us: float
     per_argument_us: float
+    spread_us: float = 0.0
 
     def at(self, arguments: int) -> float:
         """Cost in us at a call with so many arguments."""
@@ -51,7 +59,8 @@ def measure_hook_cost(synchronise: Callable[[], None]) -> HookCost:
             samples.setdefault(count, []).append(elapsed_ns)
     (few, few_us), (many, many_us) = ((count, float(np.median(values)) / 1e3) for count, values in sorted(samples.items()))
     slope_us = max((many_us - few_us) / (many - few), 0.0)
-    return HookCost(base_us=max(few_us - slope_us * few, 0.0), per_argument_us=slope_us)
+    spread_us = max(float(np.subtract(*np.percentile(values, _SPREAD_PERCENTILES[::-1]))) / 1e3 for values in samples.values())
+    return HookCost(base_us=max(few_us - slope_us * few, 0.0), per_argument_us=slope_us, spread_us=spread_us)
 
 
 def _null_module() -> tvm.IRModule:

@@ -175,6 +175,7 @@ class Profiler:
             total=_call_time(np.array(samples.totals_us), None),
             hook_us=float(np.median([cost.at(count) for count in trace.arguments])) if trace.arguments else cost.base_us,
             threads=int(tvm.get_global_func("runtime.NumThreads")()),
+            resolution_us=cost.spread_us,
         )
 
 

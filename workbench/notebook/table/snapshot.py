@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from workbench.escaping import plain
-from workbench.links import difference_note
+from workbench.links import difference_note, resolution_note
 from workbench.records.match import RowMatch
 from workbench.records.profile import Profile, Row
 from workbench.records.tuning import FASTER, TaskProgress
@@ -123,8 +123,7 @@ def _untunable(row: Row) -> str:
 
 def _notes(profile: Profile) -> Iterable[str]:
     """What a reader of the table must know, one sentence each."""
-    difference = difference_note(profile)
-    for note in (*profile.notes, *([difference] if difference else [])):
+    for note in filter(None, (*profile.notes, resolution_note(profile), difference_note(profile))):
         yield plain(note, _LONGEST_NOTE)
     if profile.eliminated:
         shown = ", ".join(profile.eliminated[:_ELIMINATED_SHOWN])
