@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from workbench.matching.equal import merged_equals, needed_operators
+from workbench.matching.norms import NORMS, unpacked_l2_normalize, unpacked_norm
 from workbench.matching.scales import SCALED, Scale, folded_scales, weight_axes_behind
 from workbench.matching.shapes import Shape
 from workbench.matching.source import Operator, SourceGraph, Tensor
@@ -19,7 +20,6 @@ from workbench.matching.source import Operator, SourceGraph, Tensor
 _IDENTITY = {"nn.dropout", "copy", "annotation.stop_fusion", "annotation.simulated_quantize", "on_device", "annotation.checkpoint"}
 _RENAMED = {"nn.bias_add": "add", "nn.batch_flatten": "reshape"}
 _NEVER_FOLDED = {"full", "full_like", "zeros_like", "ones_like"}
-_NORMS = {"nn.layer_norm", "nn.instance_norm", "nn.group_norm"}
 _WITH_TUPLES = {"concatenate", "stack"}
 TUPLE = "tuple"
 """Name of the node that gathers the inputs of such an operator: fusion sees it."""
@@ -96,10 +96,10 @@ class _Simplifier:
             return self._batch_norm(place, operator, inputs[0])
         if operator.name == "multiply" and (scale := self._scales.get(place)) is not None:
             return self._pass_on(place, operator.inputs[1 - scale.position])
-        if operator.name in _NORMS and len(inputs) == 3:
-            return self._norm(place, operator, inputs)
+        if operator.name in NORMS and len(inputs) == 3:
+            return unpacked_norm(operator, inputs, partial(self._part, place))
         if operator.name == "nn.l2_normalize" and inputs:
-            return self._l2_normalize(place, operator, inputs[0])
+            return unpacked_l2_normalize(operator, inputs[0], partial(self._part, place))
         shapes = tuple(tensor.shape for tensor in operator.inputs)
         if operator.name in _WITH_TUPLES:
             inputs = [self._add(Node(TUPLE, tuple(inputs), shapes, None, {}, ()))]
@@ -148,33 +148,6 @@ class _Simplifier:
             node, shape = add("expand_dims", [(node, shape)], grown), grown
         return add("multiply", [(None, weight), (node, shape)], weight)
 
-    def _norm(self, place: int, operator: Operator, inputs: list[int | None]) -> int:
-        """``(x - mean) / sqrt(variance + epsilon) * gamma + beta``, as ``src/relay/transforms/simplify_inference.cc`` unpacks it."""
-        whole, mean_of = operator.shape, _mean_shape(operator)
-        add = partial(self._part, place)
-        data, grouped = inputs[0], whole
-        if operator.name == "nn.group_norm":
-            grouped = _grouped(operator)
-            data = add("reshape", [(data, whole)], grouped)
-        mean = add("mean", [(data, grouped)], mean_of)
-        variance = add("variance", [(data, grouped), (mean, mean_of)], mean_of)
-        distance = add("subtract", [(data, grouped), (mean, mean_of)], grouped)
-        deviation = add("sqrt", [(add("add", [(variance, mean_of), (None, ())], mean_of), mean_of)], mean_of)
-        result = add("divide", [(distance, grouped), (deviation, mean_of)], grouped)
-        if operator.name == "nn.group_norm":
-            result = add("reshape", [(result, grouped)], whole)
-        for name, position, wanted in (("multiply", 1, "scale"), ("add", 2, "center")):
-            if operator.attributes.get(wanted, True):
-                result = add(name, [(result, whole), (inputs[position], None)], whole)
-        return result
-
-    def _l2_normalize(self, place: int, operator: Operator, data: int | None) -> int:
-        """``x * rsqrt(max(sum(x * x), epsilon))``, as old TVM unpacks it."""
-        whole, add = operator.shape, partial(self._part, place)
-        square = add("multiply", [(data, whole), (data, whole)], whole)
-        total = add("maximum", [(add("sum", [(square, whole)], None), None), (None, ())], None)
-        return add("multiply", [(data, whole), (add("rsqrt", [(total, None)], None), None)], whole)
-
     def _part(self, place: int, name: str, inputs: Sequence[tuple[int | None, Shape | None]], shape: Shape | None) -> int:
         """One operator of those that one of the program becomes."""
         return self._add(Node(name, tuple(source for source, _ in inputs), tuple(item for _, item in inputs), shape, {}, self._origins(place)))
@@ -205,29 +178,3 @@ def _is_about_channels(norm: Operator, source: Operator) -> bool:
     layout = str(source.attributes.get("out_layout") or source.attributes.get("data_layout") or "NCHW")
     axis = norm.attributes.get("axis", 1)
     return isinstance(axis, int) and "C" in layout and axis % len(layout) == layout.index("C")
-
-
-def _mean_shape(operator: Operator) -> Shape | None:
-    """Of what a norm divides by: one number for each stretch that it takes together."""
-    axis, shape = _norm_axis(operator), operator.shape
-    if shape is None or axis is None:
-        return None
-    if operator.name == "nn.layer_norm":
-        return tuple(1 if place == axis else size for place, size in enumerate(shape))
-    if operator.name == "nn.group_norm":
-        shape = _grouped(operator)
-    return None if shape is None else tuple(size if place in (0, axis) else 1 for place, size in enumerate(shape))
-
-
-def _grouped(operator: Operator) -> Shape | None:
-    """The shape in which a group norm has the groups as a dimension of their own."""
-    axis, shape, groups = _norm_axis(operator), operator.shape, operator.attributes.get("num_groups")
-    if shape is None or axis is None or not isinstance(groups, int) or groups < 1:
-        return None
-    return (*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
-
-
-def _norm_axis(operator: Operator) -> int | None:
-    """The dimension that a norm is about; None if its text does not tell."""
-    axis = operator.attributes.get("axis", -1 if operator.name == "nn.layer_norm" else 1)
-    return axis % len(operator.shape) if operator.shape and isinstance(axis, int) else None
