@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,6 +41,10 @@ pytestmark = pytest.mark.tvm
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
+    return write_model(tmp_path / "dense.onnx", WEIGHTS)
+
+
+def write_model(path: Path, weights: np.ndarray[Any, Any]) -> Path:
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["product"], name="dense"),
         helper.make_node("Relu", ["product"], ["y"], name="activation"),
@@ -47,8 +52,7 @@ def model(tmp_path: Path) -> Path:
     ]
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [ROWS, INNER])]
     outputs = [helper.make_tensor_value_info("z", TensorProto.FLOAT, [ROWS, COLUMNS])]
-    graph = helper.make_graph(nodes, "dense", inputs, outputs, [numpy_helper.from_array(WEIGHTS, "w")])
-    path = tmp_path / "dense.onnx"
+    graph = helper.make_graph(nodes, "dense", inputs, outputs, [numpy_helper.from_array(weights, "w")])
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
     return path
 
@@ -431,7 +435,7 @@ def test_a_model_with_a_recorded_schedule_is_built_run_and_timed_beside_the_untu
         assert len(built[kernel].arguments) == 3
         assert all(built[kernel].workload)
     assert {path.name for path in folder.iterdir()} >= {"model.so", "params.bin", "load.py"}
-    found = application.compare_outputs(5, each_kernel=True)
+    found = application.compare_outputs(5, each_kernel=True, random_weights=False)
     assert not isinstance(found, Failed), found
     assert [(item.passed, item.elements, item.seed) for item in found.outputs] == [(True, ROWS * COLUMNS, 5)]
     assert (found.kernels_checked, found.wrong, found.says_nothing) == (1, (), "")
@@ -442,10 +446,21 @@ def test_a_model_with_a_recorded_schedule_is_built_run_and_timed_beside_the_untu
         assert all(time_us > 0 for time_us in one.total_us)
 
 
+def test_random_weights_stand_in_for_a_while_for_those_that_prove_little(model: Path, apply: Callable[..., Applied], tmp_path: Path) -> None:
+    write_model(model, np.zeros_like(WEIGHTS))
+    application, kernel, schedule = apply()
+    assert not isinstance(application.build({kernel: schedule}, new_folder(tmp_path / "built")), Failed)
+    for random_weights in (False, True, False):
+        found = application.compare_outputs(5, each_kernel=True, random_weights=random_weights)
+        assert not isinstance(found, Failed), found
+        assert [(item.passed, item.what) for item in found.outputs] == [(True, "output 0 with random weights" if random_weights else "output 0")]
+        assert (found.kernels_checked, found.wrong, bool(found.says_nothing)) == (1, (), not random_weights)
+
+
 def test_without_schedules_both_models_are_the_same(apply: Callable[..., Applied], tmp_path: Path) -> None:
     application, _, _ = apply()
     assert application.build({}, new_folder(tmp_path / "built")) == {}
-    found = application.compare_outputs(0, each_kernel=False)
+    found = application.compare_outputs(0, each_kernel=False, random_weights=False)
     assert not isinstance(found, Failed), found
     assert [item.max_abs for item in found.outputs] == [0.0]
 
@@ -482,7 +497,7 @@ def test_a_process_that_dies_is_a_failure_that_says_what_was_done(apply: Callabl
     assert "building the model" in failed.error
     assert not isinstance(application.build({kernel: schedule}, new_folder(tmp_path / "second")), Failed)
     victims.append("verify: inputs of seed 3")
-    failed = application.compare_outputs(3, each_kernel=True)
+    failed = application.compare_outputs(3, each_kernel=True, random_weights=False)
     assert isinstance(failed, Failed)
     assert "running both models on inputs of seed 3" in failed.error
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -46,7 +47,7 @@ FIRST, SECOND = (DICE.standard_normal(shape, dtype=np.float32) / 12 for shape in
 Edit = Callable[[Any], None]
 
 
-def network(path: Path) -> Path:
+def network(path: Path, *, first: Any = FIRST) -> Path:
     nodes = [
         helper.make_node("MatMul", ["x", "first"], ["a"], name="one"),
         helper.make_node("Relu", ["a"], ["b"], name="relu"),
@@ -55,7 +56,7 @@ def network(path: Path) -> Path:
     ]
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [ROWS, INNER])]
     outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [ROWS, INNER])]
-    weights = [numpy_helper.from_array(FIRST, "first"), numpy_helper.from_array(SECOND, "second")]
+    weights = [numpy_helper.from_array(first, "first"), numpy_helper.from_array(SECOND, "second")]
     graph = helper.make_graph(nodes, "net", inputs, outputs, weights)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
     return path
@@ -131,13 +132,18 @@ def kernel(session: workbench.Session, task: str) -> KernelComparison:
     return next(item for item in comparison.kernels if item.task == task)
 
 
+def kernel_name(session: workbench.Session, task: str) -> str:
+    with session.directory.store() as store:
+        profile = store.profile()
+    assert profile is not None
+    return next(item.name for item in profile.tasks if item.task == task)
+
+
 def lowered_kernel(session: workbench.Session, task: str) -> tuple[Any, Any]:
     """The untuned kernel of a task, and the target."""
     with session.directory.store() as store:
-        profile, target = store.profile(), TargetSpec.from_dict(store.manifest()["target"])
-    assert profile is not None
-    name = next(item.name for item in profile.tasks if item.task == task)
-    return program_files.load(session.directory.program).module[name], to_tvm(target)
+        target = TargetSpec.from_dict(store.manifest()["target"])
+    return program_files.load(session.directory.program).module[kernel_name(session, task)], to_tvm(target)
 
 
 def plant(session: workbench.Session, task: str, edit: Edit | None = None, *, trace: str | None = None, **changes: Any) -> int:
@@ -160,6 +166,36 @@ def plant(session: workbench.Session, task: str, edit: Edit | None = None, *, tr
         store._sql.execute("DELETE FROM trials WHERE task = ? AND number = ?", (task, number))  # noqa: SLF001 - a stranger's edit
         store.trials.add(known, "" if trace is None else trace, replace(progress, final=final))
     return number
+
+
+def outputs_of_a_planted(session: workbench.Session, task: str, edit: Edit, folder: Path, *, random_weights: bool) -> OutputsCompared:
+    """Both models on the same tensors, one with a planted schedule; the check of kernels alone is passed over."""
+    number = plant(session, task, edit)
+    with session.directory.store() as store:
+        target = TargetSpec.from_dict(store.manifest()["target"])
+        trial, trace = store.trials.trial(task, number), store.trials.trace(task, number)
+    assert trial is not None
+    engine = RelaxEngine()
+    engine.load(session.directory.program, target)
+    scratch = Path(tempfile.mkdtemp(dir=folder))
+    (scratch / "built").mkdir()
+    application = engine.apply(
+        QUICK,
+        program=session.directory.program,
+        scratch=scratch,
+        seed=0,
+        trust=False,
+        expected_s=0.01,
+        on_progress=lambda phase, share: None,
+    )
+    try:
+        built = application.build({kernel_name(session, task): RecordedSchedule(trace or "", trial.fingerprint)}, scratch / "built")
+        assert not isinstance(built, Failed), built
+        found = application.compare_outputs(0, each_kernel=True, random_weights=random_weights)
+    finally:
+        application.close()
+    assert isinstance(found, OutputsCompared), found
+    return found
 
 
 def block_of(schedule: Any) -> Any:
@@ -307,36 +343,32 @@ def test_a_record_of_another_target_is_named_and_not_applied(session: workbench.
 def test_a_schedule_that_is_right_alone_and_wrong_in_the_model_applies_nothing(session: workbench.Session, tmp_path: Path) -> None:
     """The check of kernels alone is passed over: what remains has to find it, and to say which kernel it is."""
     first, _ = products(session)
-    plant(session, first, compute_something_else)
-    with session.directory.store() as store:
-        progress, target = store.trials.progress_of(first), TargetSpec.from_dict(store.manifest()["target"])
-        assert progress is not None
-        assert progress.final is not None
-        trial, trace = store.trials.trial(first, progress.final.winner), store.trials.trace(first, progress.final.winner)
-    assert trial is not None
-    engine = RelaxEngine()
-    engine.load(session.directory.program, target)
-    (tmp_path / "scratch").mkdir()
-    (tmp_path / "built").mkdir()
-    application = engine.apply(
-        QUICK,
-        program=session.directory.program,
-        scratch=tmp_path / "scratch",
-        seed=0,
-        trust=False,
-        expected_s=0.01,
-        on_progress=lambda phase, share: None,
-    )
-    try:
-        built = application.build({progress.name: RecordedSchedule(trace or "", trial.fingerprint)}, tmp_path / "built")
-        assert not isinstance(built, Failed), built
-        found = application.compare_outputs(0, each_kernel=True)
-    finally:
-        application.close()
-    assert isinstance(found, OutputsCompared), found
-    assert [item.kernel for item in found.wrong] == [progress.name]
+    found = outputs_of_a_planted(session, first, compute_something_else, tmp_path, random_weights=False)
+    assert [item.kernel for item in found.wrong] == [kernel_name(session, first)]
     assert found.wrong[0].index
     assert not found.outputs[0].passed
+
+
+def test_a_schedule_that_only_other_weights_show_to_be_wrong_is_found_with_random_ones(tmp_path: Path) -> None:
+    """A network whose products are all zero, in half precision too."""
+    with workbench.open(
+        network(tmp_path / "net.onnx", first=np.zeros_like(FIRST)), target="cpu", threads=2, repeat=2, session=tmp_path / "s"
+    ) as session:
+        selection = session.profile().select(rows=0)
+        session.tune(selection, per_task=3, measure=QUICK).wait(HANG_S)
+        name_winners(session)
+        comparison = session.apply(inputs=1, rounds=1)
+        assert comparison.applied, comparison.verification
+        assert comparison.record.verification.reason == ""
+        assert comparison.record.verification.random_weights.startswith("largest difference ")
+        (task,) = products(session)
+        name = kernel_name(session, task)
+        own = outputs_of_a_planted(session, task, compute_something_else, tmp_path, random_weights=False)
+        assert own.says_nothing
+        assert (own.wrong, [item.passed for item in own.outputs]) == ((), [True])
+        found = outputs_of_a_planted(session, task, compute_something_else, tmp_path, random_weights=True)
+    assert not found.says_nothing
+    assert [item.kernel for item in found.wrong] == [name]
 
 
 # onnxruntime

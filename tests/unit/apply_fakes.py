@@ -92,6 +92,7 @@ class FakeApplication:
         absent: Kernels whose schedule is not in the module that is built.
         failed_build: What building gives.
         outputs: What running both gives, by seed.
+        with_random_weights: What running both with random weights gives.
         ratios: How many times as fast each kernel is with its schedule; 2 where it is not said. A list is taken one entry a batch of rounds.
         overhead_us: What the whole takes beside its kernels, with and without schedules.
         onnxruntime: What the comparison with it gives.
@@ -104,6 +105,7 @@ class FakeApplication:
     absent: set[str] = field(default_factory=set)
     failed_build: Failed | None = None
     outputs: dict[int, OutputsCompared | Failed] = field(default_factory=dict)
+    with_random_weights: OutputsCompared | Failed | None = None
     ratios: dict[str, float | list[float]] = field(default_factory=dict)
     overhead_us: tuple[float, float] = (10.0, 10.0)
     onnxruntime: OutputsCompared | Failed | str = "onnxruntime is not installed here"
@@ -135,8 +137,11 @@ class FakeApplication:
         present = {name: item for name, item in schedules.items() if name not in self.absent}
         return {name: AppliedSchedule(item.fingerprint, ("123", _workload(name)), (["TENSOR", "float32", [4]],)) for name, item in present.items()}
 
-    def compare_outputs(self, seed: int, *, each_kernel: bool) -> OutputsCompared | Failed:
-        self.log.append(f"outputs {seed}{' each' if each_kernel else ''}")
+    def compare_outputs(self, seed: int, *, each_kernel: bool, random_weights: bool) -> OutputsCompared | Failed:
+        self.log.append(f"outputs {seed}{' each' if each_kernel else ''}{' random weights' if random_weights else ''}")
+        if random_weights:
+            assert self.with_random_weights is not None
+            return self.with_random_weights
         found = self.outputs.get(seed, OutputsCompared((agreement(seed=seed),), kernels_checked=len(self._built)))
         return found if isinstance(found, Failed) or each_kernel else replace(found, wrong=(), kernels_checked=0)
 

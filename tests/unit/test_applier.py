@@ -221,11 +221,48 @@ def test_the_largest_differences_over_all_inputs_are_told(bench: Bench) -> None:
     assert len(verification.differences) == 3
 
 
-def test_agreement_of_outputs_that_say_nothing_is_told(bench: Bench) -> None:
-    bench.application.outputs[0] = OutputsCompared((agreement(),), says_nothing="no output of the untuned model is finite")
+FLAT = OutputsCompared((agreement(),), kernels_checked=2, says_nothing="every element is the same")
+
+
+def test_outputs_that_say_nothing_are_compared_with_random_weights_too(bench: Bench) -> None:
+    bench.application.outputs = dict.fromkeys((0, 1, 2), FLAT)
+    bench.application.with_random_weights = OutputsCompared((agreement(max_abs=3e-5),), kernels_checked=2)
     verification = bench.run().comparison.verification
-    assert verification.verified
-    assert "no output of the untuned model is finite" in verification.reason
+    assert (verification.verified, verification.reason, verification.max_abs_err) == (True, "", 3e-5)
+    assert verification.random_weights == "largest difference 3e-05; with the model's own weights every element is the same, which proves little"
+    assert [entry for entry in bench.application.log if "random" in entry] == ["outputs 0 each random weights"]
+
+
+def test_agreement_that_says_nothing_with_random_weights_either_is_told(bench: Bench) -> None:
+    bench.application.outputs[0] = FLAT
+    bench.application.with_random_weights = replace(FLAT, says_nothing="no output is finite")
+    verification = bench.run().comparison.verification
+    assert (verification.verified, verification.random_weights) == (True, "")
+    assert verification.reason == "agreement proves little: every element is the same, and with random weights no output is finite"
+
+
+@pytest.mark.parametrize(
+    ("found", "faulty", "reason"),
+    [
+        (OutputsCompared((DIFFERS,), (replace(DIFFERS, kernel="dense"),), 2), ("dense",), "wrong result of kernel dense"),
+        (Failed(RUN_ERROR, "The process died with SIGSEGV, running kernel dense."), ("dense",), "SIGSEGV"),
+    ],
+)
+def test_what_is_wrong_with_random_weights_alone_applies_nothing(
+    bench: Bench, found: OutputsCompared | Failed, faulty: tuple[str, ...], reason: str
+) -> None:
+    bench.application.outputs[0] = FLAT
+    bench.application.with_random_weights = found
+    comparison = bench.run().comparison
+    assert not comparison.applied
+    assert (comparison.verification.verified, comparison.verification.faulty) == (False, faulty)
+    assert reason in comparison.verification.reason
+
+
+def test_outputs_that_differ_already_need_no_random_weights(bench: Bench) -> None:
+    bench.application.outputs = {0: replace(FLAT, outputs=(DIFFERS,)), 1: FLAT}
+    assert bench.run().comparison.verification.verified is False
+    assert not any("random" in entry for entry in bench.application.log)
 
 
 def test_onnxruntime_is_asked_where_there_is_an_onnx_model(bench: Bench, tmp_path: Path) -> None:

@@ -169,6 +169,10 @@ def test_the_table_shows_before_after_gain_and_why(capsys: pytest.CaptureFixture
     assert "100.00 to 60.00 us" in text
     assert "verified: the outputs agree on 3 random inputs" in text
     assert "onnxruntime: not compared" in text
+    assert "random weights" not in text
+    assert "random weights: largest difference 3e-05" in shown(
+        replace(COMPARISON, verification=replace(RIGHT, random_weights="largest difference 3e-05"))
+    )
     unbuilt = replace(FAILED, verification=Verification(verified=False, reason="the linker failed"))
     assert "onnxruntime" not in shown(unbuilt)
     assert capsys.readouterr().out == ""
@@ -190,7 +194,9 @@ def test_the_table_says_how_close_a_kernel_comes_to_the_limit_of_the_device(sess
 @pytest.mark.parametrize("width", [20, 60, 100, 300])
 def test_the_table_fits_and_escapes_what_strangers_wrote(width: int) -> None:
     hostile = replace(kernel(HOSTILE), why=HOSTILE, verdict=SLOWER)
-    comparison = replace(FAILED, kernels=(hostile,), notes=(HOSTILE,), verification=replace(WRONG, reason=HOSTILE, onnxruntime=HOSTILE))
+    comparison = replace(
+        FAILED, kernels=(hostile,), notes=(HOSTILE,), verification=replace(WRONG, reason=HOSTILE, onnxruntime=HOSTILE, random_weights=HOSTILE)
+    )
     text = shown(comparison, width)
     assert max(len(line) for line in text.splitlines()) <= width
     assert "\x1b" not in text

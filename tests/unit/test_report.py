@@ -210,8 +210,12 @@ def test_once_the_winners_are_applied_the_measured_times_take_the_place_of_the_f
 
 def test_an_agreement_that_proves_little_says_so(searched: SessionDirectory) -> None:
     content = read_content(searched, version="1")
-    verification = Verification(verified=True, seeds=(0,), reason="agreement proves little: every element is the same")
-    assert "agreement proves little" in Reader(page(replace(content, comparison=comparison(content, verification=verification)))).text
+    verification = Verification(
+        verified=True, seeds=(0,), reason="agreement proves little: every element is the same", random_weights="largest 3e-05"
+    )
+    text = Reader(page(replace(content, comparison=comparison(content, verification=verification)))).text
+    assert "agreement proves little" in text
+    assert "With random weights: largest 3e-05" in text
 
 
 def test_a_failed_verification_is_told_first_and_names_the_kernel(searched: SessionDirectory) -> None:

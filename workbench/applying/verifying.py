@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workbench.engines.apply_protocol import Application, OutputsCompared
@@ -42,25 +42,34 @@ class Verifier:
         outputs: list[Difference] = []
         wrong: list[Difference] = []
         checked = 0
-        says_nothing = ""
+        says_nothing = with_random_weights = ""
         for place, seed in enumerate(self.seeds):
             self.on_progress(f"verify: inputs of seed {seed}", place / len(self.seeds))
-            found = self._compared(application, seed, each_kernel=place == 0 and bool(scheduled))
+            found = self._compared(application, seed, each_kernel=place == 0 and bool(scheduled), random_weights=False)
             if isinstance(found, Failed):
                 return self._crashed(found, scheduled, outputs)
             outputs.extend(found.outputs)
             wrong.extend(found.wrong)
             checked += found.kernels_checked
             says_nothing = says_nothing or found.says_nothing
+        if says_nothing and all(item.passed for item in (*outputs, *wrong)):
+            self.on_progress(f"verify: random weights and inputs of seed {self.seeds[0]}", 0.0)
+            found = self._compared(application, self.seeds[0], each_kernel=bool(scheduled), random_weights=True)
+            if isinstance(found, Failed):
+                return self._crashed(found, scheduled, outputs)
+            with_random_weights, says_nothing = _said_of_random_weights(found, says_nothing)
+            outputs.extend(found.outputs)
+            wrong.extend(found.wrong)
         beside, said = self._beside_onnxruntime(application)
-        return _verification(self.seeds, outputs, wrong, beside, checked=checked, says_nothing=says_nothing, onnxruntime=said)
+        verification = _verification(self.seeds, outputs, wrong, beside, checked=checked, says_nothing=says_nothing, onnxruntime=said)
+        return replace(verification, random_weights=with_random_weights)
 
-    def _compared(self, application: Application, seed: int, *, each_kernel: bool) -> OutputsCompared | Failed:
+    def _compared(self, application: Application, seed: int, *, each_kernel: bool, random_weights: bool) -> OutputsCompared | Failed:
         """One set of inputs; if the outputs differ, once more with every kernel alone."""
-        found = application.compare_outputs(seed, each_kernel=each_kernel)
+        found = application.compare_outputs(seed, each_kernel=each_kernel, random_weights=random_weights)
         if isinstance(found, Failed) or each_kernel or all(item.passed for item in found.outputs):
             return found
-        return application.compare_outputs(seed, each_kernel=True)
+        return application.compare_outputs(seed, each_kernel=True, random_weights=random_weights)
 
     def _crashed(self, failed: Failed, scheduled: Mapping[str, object], outputs: list[Difference]) -> Verification:
         lines = [line.strip() for line in failed.error.splitlines() if line.strip()]
@@ -78,8 +87,19 @@ class Verifier:
             return [], f"not compared: {plain(found.error.strip().splitlines()[0], 300)}"
         if isinstance(found, str):
             return [], f"not compared: {found}"
-        largest = max((item.max_abs for item in found.outputs if item.max_abs is not None), default=0.0)
-        return list(found.outputs), f"largest difference {largest:.3g}"
+        return list(found.outputs), _largest_text(found)
+
+
+def _said_of_random_weights(found: OutputsCompared, own_say_nothing: str) -> tuple[str, str]:
+    """What the comparison with random weights gave, and why agreement still proves little; empty if it proves something now."""
+    if found.says_nothing:
+        return "", f"{own_say_nothing}, and with random weights {found.says_nothing}"
+    return f"{_largest_text(found)}; with the model's own weights {own_say_nothing}, which proves little", ""
+
+
+def _largest_text(found: OutputsCompared) -> str:
+    largest = max((item.max_abs for item in found.outputs if item.max_abs is not None), default=0.0)
+    return f"largest difference {largest:.3g}"
 
 
 def _verification(

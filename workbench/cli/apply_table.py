@@ -110,5 +110,7 @@ def _verification(found: Verification) -> Iterator[tuple[str, str]]:
             yield "red", f"  {difference}"
     if found.verified and found.reason:
         yield "yellow", found.reason
+    if found.random_weights:
+        yield "", f"random weights: {found.random_weights}"
     if found.onnxruntime:
         yield "", f"onnxruntime: {found.onnxruntime}"

@@ -114,12 +114,13 @@ class Application(Protocol):
         """
         ...
 
-    def compare_outputs(self, seed: int, *, each_kernel: bool) -> OutputsCompared | Failed:
+    def compare_outputs(self, seed: int, *, each_kernel: bool, random_weights: bool) -> OutputsCompared | Failed:
         """Run both models on random inputs, the one with schedules from its file.
 
         Args:
             seed: Of the inputs.
             each_kernel: Also run each kernel with a schedule on the untuned model's tensors, call by call.
+            random_weights: Run both with random weights in place of the model's own, for models whose own make outputs that prove little.
         """
         ...
 

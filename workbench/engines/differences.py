@@ -86,6 +86,11 @@ def _text(array: Array, index: tuple[int, ...]) -> str:
     return f"{float(value):.9g}" if array.dtype.kind in "fV" else str(value)
 
 
+def output_name(place: int, *, random_weights: bool) -> str:
+    """What an output of the model is called in a difference."""
+    return f"output {place}{' with random weights' if random_weights else ''}"
+
+
 def why_it_says_nothing(outputs: Sequence[Array]) -> str:
     """Why it proves little that other outputs agree with these; empty if it does prove something."""
     if all(array.size == 0 for array in outputs):

@@ -149,6 +149,7 @@ class Verification:
         faulty: Names of the kernels that compute something else.
         reason: What is wrong, in a sentence; empty if nothing is.
         onnxruntime: What the comparison with onnxruntime gave, or why there is none.
+        random_weights: What a comparison with random weights gave, and why there was one; empty where the model's own prove enough.
     """
 
     verified: bool | None
@@ -160,6 +161,7 @@ class Verification:
     faulty: tuple[str, ...] = ()
     reason: str = ""
     onnxruntime: str = ""
+    random_weights: str = ""
 
     @property
     def failures(self) -> tuple[Difference, ...]:

@@ -189,6 +189,7 @@ def _verification(comparison: Comparison) -> Markup:
     return joined(
         [
             tag("p", said, class_="good"),
+            tag("p", f"With random weights: {found.random_weights}", class_="muted") if found.random_weights else None,
             tag("p", f"onnxruntime: {found.onnxruntime}", class_="muted") if found.onnxruntime else None,
             tag("p", found.reason, class_="note") if found.reason else None,
         ]

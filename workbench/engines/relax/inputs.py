@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import tvm
 
+from workbench.engines.random_weights import random_weight
 from workbench.engines.relax.lowering import Lowered
 from workbench.errors import ModelError
 from workbench.escaping import plain
@@ -52,12 +53,18 @@ def check_inputs(lowered: Lowered, inputs: Sequence[Any]) -> None:
             raise ModelError(f"Input {plain(str(parameter.name))} is {wanted[1]} {wanted[0]}, not {found[1]} {found[0]}.", "Give such an array.")
 
 
-def on_device(lowered: Lowered, device: tvm.runtime.Device, *, seed: int) -> list[Any]:
-    """Arguments of ``main``: random inputs, then the parameters, on the device."""
+def random_parameters(lowered: Lowered, *, seed: int) -> list[Any]:
+    """Tensors in place of the program's parameters, as `workbench.engines.random_weights` makes them."""
+    return [tvm.runtime.tensor(random_weight(parameter.numpy(), seed=seed, place=place)) for place, parameter in enumerate(lowered.parameters)]
+
+
+def on_device(lowered: Lowered, device: tvm.runtime.Device, *, seed: int, weights: Sequence[Any] | None = None) -> list[Any]:
+    """Arguments of ``main``: random inputs, then the parameters, or other weights in place of them, on the device."""
     inputs = [tvm.runtime.tensor(array, device) for array in random_inputs(lowered, seed=seed)]
+    parameters = lowered.parameters if weights is None else weights
     if device.dlpack_device_type() == tvm.cpu().dlpack_device_type():
-        return [*inputs, *lowered.parameters]
-    return [*inputs, *(tvm.runtime.tensor(parameter.numpy(), device) for parameter in lowered.parameters)]
+        return [*inputs, *parameters]
+    return [*inputs, *(tvm.runtime.tensor(parameter.numpy(), device) for parameter in parameters)]
 
 
 def _random(generator: np.random.Generator, tensor: Any) -> np.ndarray[Any, Any]:

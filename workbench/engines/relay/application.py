@@ -13,7 +13,7 @@ import numpy as np
 from workbench.analysis.tolerance import tolerance
 from workbench.engines.apply_protocol import AppliedSchedule, OutputsCompared, RecordedSchedule, Round
 from workbench.engines.arrays import Array
-from workbench.engines.differences import UNTUNED, model_tolerance, tensor_difference, why_it_says_nothing
+from workbench.engines.differences import UNTUNED, model_tolerance, output_name, tensor_difference, why_it_says_nothing
 from workbench.engines.protocol import Progress
 from workbench.engines.reference import KernelFacts
 from workbench.engines.relay.children import START_S
@@ -122,17 +122,18 @@ class RelayApplication:
             raise EnvironmentFault(f"{plain(str(directory), 120)} cannot be written: {plain(str(error), 120)}.", "Free some space.") from error
         return {name: AppliedSchedule(schedules[name].fingerprint, ("", ""), ()) for name in answer.value["applied"]}
 
-    def compare_outputs(self, seed: int, *, each_kernel: bool) -> OutputsCompared | Failed:
+    def compare_outputs(self, seed: int, *, each_kernel: bool, random_weights: bool) -> OutputsCompared | Failed:
         """Run both models in the process, and compare here."""
-        asked = {"seed": seed, "each_kernel": each_kernel}
-        answer = self._run("outputs", asked, runs=4, phase=f"verify: inputs of seed {seed}", doing=f"running both models on inputs of seed {seed}")
+        asked = {"seed": seed, "each_kernel": each_kernel, "random_weights": random_weights}
+        on_what = f"{'random weights and ' if random_weights else ''}inputs of seed {seed}"
+        answer = self._run("outputs", asked, runs=4, phase=f"verify: {on_what}", doing=f"running both models on {on_what}")
         if isinstance(answer, Failed):
             return answer
         pairs = _pairs(answer.blobs)
         ends = [next(pairs) for _ in range(answer.value["outputs"])]
         allowed = self._tolerance()
         outputs = tuple(
-            tensor_difference(found, expected, allowed, place=f"output {place}", against=UNTUNED, seed=seed)
+            tensor_difference(found, expected, allowed, place=output_name(place, random_weights=random_weights), against=UNTUNED, seed=seed)
             for place, (found, expected) in enumerate(ends)
         )
         wrong: list[Difference] = []

@@ -50,7 +50,7 @@ function heading(data, more) {
 }
 
 function remarks(data) {
-  const words = [verification(data), data.reference ? `Beside onnxruntime: ${data.reference}` : "", data.applied ? "" : "Not applied.", ...data.notes, ...data.failures].filter(Boolean);
+  const words = [verification(data), data.random_weights ? `With random weights: ${data.random_weights}` : "", data.reference ? `Beside onnxruntime: ${data.reference}` : "", data.applied ? "" : "Not applied.", ...data.notes, ...data.failures].filter(Boolean);
   return [element("ul", { class: "wb-remarks" }, ...words.map((text) => element("li", {}, text)))];
 }
 

@@ -26,6 +26,7 @@ def snapshot(comparison: Comparison) -> dict[str, Any]:
         "max_abs_err": finite(verification.max_abs_err),
         "max_rel_err": finite(verification.max_rel_err),
         "reason": plain(verification.reason, _LONGEST_TEXT),
+        "random_weights": plain(verification.random_weights, _LONGEST_TEXT),
         "reference": plain(verification.onnxruntime, _LONGEST_TEXT),
         "seeds": len(verification.seeds),
         "applied": comparison.applied,

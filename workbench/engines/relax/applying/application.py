@@ -94,10 +94,11 @@ class RelaxApplication:
             return answer
         return {name: _applied(item) for name, item in answer.values["applied"].items()}
 
-    def compare_outputs(self, seed: int, *, each_kernel: bool) -> OutputsCompared | Failed:
+    def compare_outputs(self, seed: int, *, each_kernel: bool, random_weights: bool) -> OutputsCompared | Failed:
         """Run both models in the process."""
-        question = Message({"do": "outputs", "seed": seed, "each_kernel": each_kernel})
-        answer = self._run(question, runs=4, phase=f"verify: inputs of seed {seed}", doing=f"running both models on inputs of seed {seed}")
+        question = Message({"do": "outputs", "seed": seed, "each_kernel": each_kernel, "random_weights": random_weights})
+        on_what = f"{'random weights and ' if random_weights else ''}inputs of seed {seed}"
+        answer = self._run(question, runs=4, phase=f"verify: {on_what}", doing=f"running both models on {on_what}")
         return answer if isinstance(answer, Failed) else decode(OutputsCompared, answer.values)
 
     def compare_with_onnxruntime(self, model: Path, seed: int) -> OutputsCompared | Failed | str:

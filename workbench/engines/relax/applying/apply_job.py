@@ -118,7 +118,8 @@ def _schedules(values: Mapping[str, Any], blobs: tuple[bytes, ...]) -> dict[str,
 def _outputs(values: dict[str, Any], blobs: tuple[bytes, ...]) -> Message:
     """Both models on one set of inputs."""
     del blobs
-    return Message(asdict(_models().compare_outputs(values["seed"], each_kernel=values["each_kernel"])))
+    found = _models().compare_outputs(values["seed"], each_kernel=values["each_kernel"], random_weights=values["random_weights"])
+    return Message(asdict(found))
 
 
 def _onnxruntime(values: dict[str, Any], blobs: tuple[bytes, ...]) -> Message:

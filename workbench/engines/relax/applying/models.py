@@ -14,11 +14,11 @@ from tvm import relax
 from workbench.analysis.tolerance import tolerance
 from workbench.engines.apply_protocol import OutputsCompared, Round
 from workbench.engines.arrays import Array, poisoned
-from workbench.engines.differences import UNTUNED, model_tolerance, tensor_difference, why_it_says_nothing
+from workbench.engines.differences import UNTUNED, model_tolerance, output_name, tensor_difference, why_it_says_nothing
 from workbench.engines.onnx_reference import compared_with_onnxruntime
 from workbench.engines.relax.applying.announcing import announce
 from workbench.engines.relax.hook_cost import HookCost, measure_hook_cost
-from workbench.engines.relax.inputs import on_device
+from workbench.engines.relax.inputs import on_device, random_parameters
 from workbench.engines.relax.instrument import AfterCall, ignore_call, run_instrumented, skip_nothing, tensors_in
 from workbench.engines.relax.kernels import longest_reduction, tensors_of
 from workbench.engines.relax.lowering import Lowered
@@ -99,14 +99,14 @@ class Models:
         terms = sum(self.reductions[call.kernel] for call in lowered.calls)
         self.tolerance = model_tolerance([dtype for dtype in dtypes if dtype.startswith(_FLOATS)], terms)
 
-    def compare_outputs(self, seed: int, *, each_kernel: bool) -> OutputsCompared:
+    def compare_outputs(self, seed: int, *, each_kernel: bool, random_weights: bool) -> OutputsCompared:
         """Run both on random inputs; see `workbench.engines.apply_protocol.Application.compare_outputs`."""
-        arguments = on_device(self.lowered, self.device, seed=seed)
+        arguments = on_device(self.lowered, self.device, seed=seed, weights=random_parameters(self.lowered, seed=seed) if random_weights else None)
         beside = _Beside(self, seed) if each_kernel else None
         expected = self._outputs(0, arguments, ignore_call if beside is None else beside.after_call)
         found = self._outputs(1, arguments)
         outputs = [
-            tensor_difference(got, want, self.tolerance, place=f"output {place}", against=UNTUNED, seed=seed)
+            tensor_difference(got, want, self.tolerance, place=output_name(place, random_weights=random_weights), against=UNTUNED, seed=seed)
             for place, (got, want) in enumerate(zip(found, expected, strict=True))
         ]
         wrong, checked = ([], 0) if beside is None else (beside.wrong, beside.checked)

@@ -13,7 +13,7 @@ import tvm
 
 from .applying import Model, both_of
 from .held import Held, Lowered
-from .profiling import random_inputs
+from .profiling import random_inputs, random_weights
 from .wire import Blob
 
 _ANNOUNCED = "running kernel "
@@ -26,11 +26,25 @@ AfterNode = Callable[[int], None]
 def outputs(held: Held, arguments: dict[str, Any], blobs: tuple[Blob, ...], progress: Any) -> tuple[dict[str, Any], list[Any]]:
     """Run both models on inputs of a ``seed``; with ``each_kernel``, also each kernel with a schedule on the untuned model's tensors, call by call.
 
+    With ``random_weights`` both have such in place of their own, and their own again when they have run.
+
     Returns:
         ``outputs``: how many the model has; ``calls``: row, kernel and number of outputs of each call that was made once more. The arrays are by
         pairs what was found and what should be: the model's outputs first.
     """
     del blobs
+    if not arguments["random_weights"]:
+        return _compared(held, arguments, progress)
+    program = held.ready()
+    _set_weights(held, random_weights(program, arguments["seed"]))
+    try:
+        return _compared(held, arguments, progress)
+    finally:
+        _set_weights(held, program.params)
+
+
+def _compared(held: Held, arguments: dict[str, Any], progress: Any) -> tuple[dict[str, Any], list[Any]]:
+    """What `outputs` returns, with the weights that are set."""
     program = held.ready()
     both, (untuned, tuned) = both_of(held)
     _set_inputs(held, arguments["seed"])
@@ -111,6 +125,12 @@ def _set_inputs(held: Held, seed: int) -> None:
             for executor in (model.debug, model.plain):
                 executor.set_input(name, tvm.nd.array(array, both.device))
     both.seed = seed
+
+
+def _set_weights(held: Held, weights: dict[str, Any]) -> None:
+    both, models = both_of(held)
+    for model in models:
+        model.debug.set_input(**{name: tvm.nd.array(value, both.device) for name, value in weights.items()})
 
 
 def _run_nodes(program: Lowered, model: Model, *, after_node: AfterNode | None = None, announces: bool = False) -> None:

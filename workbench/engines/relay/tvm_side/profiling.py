@@ -112,6 +112,21 @@ def random_inputs(lowered: Lowered, seed: int) -> list[Any]:
     return made
 
 
+def random_weights(lowered: Lowered, seed: int) -> dict[str, Any]:
+    """Arrays in place of the parameters, as the relax engine makes them."""
+    made = {}
+    for place, (name, value) in enumerate(sorted(lowered.params.items())):
+        own = np.asarray(value)
+        random = np.random.default_rng([seed, place])
+        if own.dtype.kind != "f" or own.size <= 1:
+            made[name] = own
+        elif max(own.shape) == own.size:
+            made[name] = (0.5 + random.random(own.shape)).astype(own.dtype)
+        else:
+            made[name] = (random.standard_normal(own.shape) * np.sqrt(2.0 * own.shape[0] / own.size)).astype(own.dtype)
+    return made
+
+
 def build(lowered: Lowered, target: Any) -> Any:
     """The compiled functions of an optimised module, each with the schedule that TVM has for it."""
     _, functions, _ = generate(lowered.module, target)
