@@ -228,7 +228,7 @@ def test_outputs_that_say_nothing_are_compared_with_random_weights_too(bench: Be
     bench.application.outputs = dict.fromkeys((0, 1, 2), FLAT)
     bench.application.with_random_weights = OutputsCompared((agreement(max_abs=3e-5),), kernels_checked=2)
     verification = bench.run().comparison.verification
-    assert (verification.verified, verification.reason, verification.max_abs_err) == (True, "", 3e-5)
+    assert (verification.verified, verification.reason, verification.max_abs_err) == (True, "", 1e-6)
     assert verification.random_weights == "largest difference 3e-05; with the model's own weights every element is the same, which proves little"
     assert [entry for entry in bench.application.log if "random" in entry] == ["outputs 0 each random weights"]
 

@@ -40,6 +40,7 @@ class Verifier:
             scheduled: The kernels with a schedule, by name.
         """
         outputs: list[Difference] = []
+        with_others: list[Difference] = []  # with random weights
         wrong: list[Difference] = []
         checked = 0
         says_nothing = with_random_weights = ""
@@ -58,11 +59,11 @@ class Verifier:
             if isinstance(found, Failed):
                 return self._crashed(found, scheduled, outputs)
             with_random_weights, says_nothing = _said_of_random_weights(found, says_nothing)
-            outputs.extend(found.outputs)
+            with_others.extend(found.outputs)
             wrong.extend(found.wrong)
         beside, said = self._beside_onnxruntime(application)
-        verification = _verification(self.seeds, outputs, wrong, beside, checked=checked, says_nothing=says_nothing, onnxruntime=said)
-        return replace(verification, random_weights=with_random_weights)
+        verification = _verification(self.seeds, outputs, with_others, wrong, beside, checked=checked, says_nothing=says_nothing)
+        return replace(verification, onnxruntime=said, random_weights=with_random_weights)
 
     def _compared(self, application: Application, seed: int, *, each_kernel: bool, random_weights: bool) -> OutputsCompared | Failed:
         """One set of inputs; if the outputs differ, once more with every kernel alone."""
@@ -105,14 +106,14 @@ def _largest_text(found: OutputsCompared) -> str:
 def _verification(
     seeds: tuple[int, ...],
     outputs: list[Difference],
+    with_others: list[Difference],
     wrong: list[Difference],
     beside: list[Difference],
     *,
     checked: int,
     says_nothing: str,
-    onnxruntime: str,
 ) -> Verification:
-    differing = [item for item in outputs if not item.passed]
+    differing = [item for item in (*outputs, *with_others) if not item.passed]
     foreign = [item for item in beside if not item.passed]
     faulty = tuple(dict.fromkeys(item.kernel for item in wrong))
     return Verification(
@@ -120,11 +121,10 @@ def _verification(
         seeds=seeds,
         max_abs_err=_largest([item.max_abs for item in outputs]),
         max_rel_err=_largest([item.max_rel for item in outputs]),
-        differences=(*outputs, *beside, *wrong[:_MOST_FAULTS]),
+        differences=(*outputs, *with_others, *beside, *wrong[:_MOST_FAULTS]),
         kernels_checked=checked,
         faulty=faulty,
         reason=_reason(differing, wrong, foreign) or (f"agreement proves little: {says_nothing}" if says_nothing else ""),
-        onnxruntime=onnxruntime,
     )
 
 
