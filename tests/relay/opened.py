@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.relay.models import CONVOLUTION
 from workbench.engines.reference import KernelFacts
+from workbench.engines.relay.home import Home
 from workbench.engines.relay.interpreter import Interpreter
 from workbench.records.target import TargetSpec
 
@@ -37,14 +38,14 @@ class Opened:
     """What `open_model` made.
 
     Attributes:
-        child: The process that holds the model.
+        home: The process that holds the model; a view that was given up may still be asking it, in a thread of its own.
         program: The folder of the lowered model.
         facts: Of each kernel.
         calls: Kernels in execution order.
         keys: auto_scheduler's workload of each kernel.
     """
 
-    child: Interpreter
+    home: Home
     program: Path
     facts: dict[str, KernelFacts]
     calls: tuple[str, ...]
@@ -52,7 +53,7 @@ class Opened:
 
     def function(self, kernel: str) -> bytes:
         """The Relay function of a kernel."""
-        return str(self.child.call("kernel_code.text", {"kernel": kernel}).value).encode()
+        return str(self.home.call("kernel_code.text", {"kernel": kernel}).value).encode()
 
     def program_of(self, kernel: str, trace: str) -> bytes:
         """What the evaluator builds."""
@@ -66,8 +67,8 @@ class Opened:
     def template(self, kernel: str, *, place: int = 0) -> str:
         """A trace of AutoTVM's: one of the first configurations of the kernel's template."""
         search = {"kernel": kernel, "search": f"of {kernel}", "seed": 0, "tuner": "gridsearch"}
-        self.child.call("templates.begin", search)
-        return str(self.child.call("templates.propose", {"search": search["search"], "count": place + 1}).value[place])
+        self.home.call("templates.begin", search)
+        return str(self.home.call("templates.propose", {"search": search["search"], "count": place + 1}).value[place])
 
 
 def open_model(child: Interpreter, folder: Path) -> Opened:
@@ -85,4 +86,6 @@ def open_model(child: Interpreter, folder: Path) -> Opened:
         tensors = tuple((tuple(shape), dtype) for shape, dtype in (*kernel["parameters"], *kernel["results"]))
         facts[kernel["name"]] = KernelFacts(tensors, results=len(kernel["results"]), reduction=3136)
     keys = {kernel["name"]: task["workload_key"] for kernel, task in zip(lowered["kernels"], tasks, strict=True)}
-    return Opened(child, program, facts, tuple(row["kernel"] for row in lowered["rows"]), keys)
+    home = Home(child, TARGET, lambda: program)
+    home.holds()
+    return Opened(home, program, facts, tuple(row["kernel"] for row in lowered["rows"]), keys)
