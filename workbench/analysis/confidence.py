@@ -21,8 +21,7 @@ CONTENDER = 1.05
 CLEARLY = 3.0
 """So many times as fast needs no statistics: noise does not do that."""
 
-FEW = 3
-"""Fewer measured times say nothing of their spread."""
+_FEW = 3
 _PRECISION = 0.01
 
 _RANKED = 5
@@ -63,7 +62,7 @@ def spread(values: Sequence[float]) -> Spread:
         return Spread(median, 0.0, math.inf)
     lower, _, upper = statistics.quantiles(values, n=4, method="inclusive")
     iqr = upper - lower
-    return Spread(median, iqr, _NOTCH * iqr / math.sqrt(len(values)) if len(values) >= FEW else math.inf)
+    return Spread(median, iqr, _NOTCH * iqr / math.sqrt(len(values)) if len(values) >= _FEW else math.inf)
 
 
 def is_enough(times: Sequence[float], *, best: float | None, most: int) -> bool:
@@ -80,7 +79,7 @@ def is_enough(times: Sequence[float], *, best: float | None, most: int) -> bool:
         return False
     if is_hopeless(min(times), best=best):
         return True
-    if len(times) < min(FEW, most):
+    if len(times) < min(_FEW, most):
         return False
     if best is not None and min(times) > CONTENDER * best:
         return True

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from workbench.analysis.confidence import CLEARLY, FEW, is_enough, is_hopeless
+from workbench.analysis.confidence import CLEARLY, is_enough, is_hopeless
 from workbench.records.trial import MeasureOptions
 
 SLOW_US = 5e4
 """A kernel that takes so long is timed run by run: a cold start is lost in it."""
 
+_TIMES_A_CALL = 3
 _PATIENCE = 4.0  # a slow kernel may take so many times what the options ask for
 _TURNS_US = 2.5e5
 _COLD = 2.0
@@ -76,7 +77,7 @@ def times(runner: Runner, *, options: MeasureOptions, best_us: float | None, fir
         affordable = int((deadline - time.perf_counter()) * 1e6 / (number * first))
         if taken and affordable < 1:
             break
-        wanted = min(FEW - len(taken) % FEW, affordable, options.repeat - len(taken)) if taken else 1
+        wanted = min(_TIMES_A_CALL, affordable, options.repeat - len(taken)) if taken else 1
         taken.extend(_evaluate(runner, options, number=number, repeat=wanted, expected_us=first))
     return taken, number
 

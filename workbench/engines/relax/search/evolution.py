@@ -21,9 +21,6 @@ _AT_RANDOM = 0.12
 _NEIGHBOURS = 0.25
 """Share of a round that is the most promising near the fastest schedule so far."""
 
-_IN_RESERVE = 1
-"""So many times a round are kept in reserve."""
-
 _MOST_IN_VAIN = 400
 """After so many decisions in a row that gave nothing new, the space is taken to hold no more; on a GPU one of some hundred may be valid."""
 
@@ -69,11 +66,8 @@ class Evolution:
         """The most promising schedules, some of them picked at random; fewer if the space holds no more."""
         chosen: list[Sample] = []
         in_vain = 0
-        ranked: list[Genome] = []
         while len(chosen) < count and in_vain < _MOST_IN_VAIN:
-            missing = count - len(chosen)
-            ranked = ranked or self._ranked(missing)
-            genomes, ranked = ranked[:missing], ranked[missing:]
+            genomes = self._ranked(count - len(chosen))
             made = self._make(genomes)
             chosen.extend(made)
             in_vain = 0 if made else in_vain + (len(genomes) or _NOTHING_UNTRIED)
@@ -92,23 +86,21 @@ class Evolution:
         return made
 
     def _ranked(self, count: int) -> list[Genome]:
-        """Untried decisions for a round, the most promising first, then some in reserve: several decisions may give the same schedule."""
+        """Untried decisions for a round, the most promising first."""
         if not self._model.is_fitted:
             drawn = self._new(self._drawn(_FIRST_DRAW * count))
             small = sorted(drawn, key=lambda genome: self._sketch(genome).body(genome))[: max(len(drawn) // 2, count)]
-            return [genome for genome in drawn if genome in small]  # the others take ten times as long to build, and seldom win
+            return [genome for genome in drawn if genome in small][:count]  # the others take ten times as long to build, and seldom win
         population = self._evolved()
         at_random = round(count * _AT_RANDOM)
         near = round(count * _NEIGHBOURS)
-        favourites = self._favourites(population, (1 + _IN_RESERVE) * count)
-        best, reserve = favourites[: count - at_random - near], favourites[count - at_random - near :]
+        best = self._favourites(population, count - at_random - near)
         taken = set(best)
         neighbours = [genome for genome in self._sorted(self._new(self._children([self._elites[0][1]], _POPULATION // 2))) if genome not in taken]
         best.extend(neighbours[:near])
         taken.update(best)
-        others = [genome for genome in [*self._new(self._drawn(_FRESH)), *population] if genome not in taken][: count - len(best)]
-        taken.update(others)
-        return [*best, *others, *(genome for genome in reserve if genome not in taken)]
+        others = [genome for genome in [*self._new(self._drawn(_FRESH)), *population] if genome not in taken]
+        return [*best, *others[: count - len(best)]]
 
     def _favourites(self, genomes: Sequence[Genome], count: int) -> list[Genome]:
         """The first choices of each member of the model in turn: few agree on all of them, so that a round is not many times the same idea."""
