@@ -371,6 +371,22 @@ def test_a_schedule_that_only_other_weights_show_to_be_wrong_is_found_with_rando
     assert [item.kernel for item in found.wrong] == [name]
 
 
+def test_where_random_weights_overflow_nothing_is_compared_and_agreement_still_proves_little(tmp_path: Path) -> None:
+    """The exponential of one of one of one of zero is a number, that of most others is none."""
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["e0"], name="product")]
+    nodes += [helper.make_node("Exp", [f"e{place}"], [f"e{place + 1}"], name=f"exp{place}") for place in range(4)]
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [32, 32]) for name in ("x", "e4")]
+    graph = helper.make_graph(nodes, "net", tensors[:1], tensors[1:], [numpy_helper.from_array(np.zeros((32, 32), np.float32), "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(tmp_path / "net.onnx"))
+    with workbench.open(tmp_path / "net.onnx", target="cpu", threads=2, repeat=2, session=tmp_path / "s") as session:
+        session.tune(session.profile().select(rows=0), per_task=3, measure=QUICK).wait(HANG_S)
+        name_winners(session)
+        verification = session.apply(inputs=1, rounds=1).record.verification
+    assert (verification.verified, verification.random_weights) == (True, "")
+    assert verification.reason.startswith("agreement proves little: every element ")
+    assert verification.reason.endswith(", and with random weights some outputs of the untuned model are not finite")
+
+
 # onnxruntime
 
 

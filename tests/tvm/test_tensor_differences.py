@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from workbench.analysis.tolerance import EXACT, Tolerance, tolerance
-from workbench.engines.differences import model_tolerance, tensor_difference, why_it_says_nothing
+from workbench.engines.differences import model_tolerance, overflow, tensor_difference, why_it_says_nothing
 from workbench.records.comparison import Difference
 
 ALLOWED = Tolerance(relative=1e-3, scaled=1e-3)
@@ -81,5 +82,12 @@ def test_a_model_may_differ_by_all_its_sums_in_its_least_precise_type() -> None:
 )
 def test_agreement_with_outputs_that_say_nothing_proves_little(outputs: list[Any], why: str) -> None:
     found = why_it_says_nothing(outputs)
+    assert why in found
+    assert bool(why) == bool(found)
+
+
+@pytest.mark.parametrize(("value", "why"), [(1e30, ""), (math.inf, "some outputs of the untuned model are not finite"), (math.nan, "some outputs")])
+def test_values_that_overflow_are_told_from_those_that_do_not(value: float, why: str) -> None:
+    found = overflow([np.arange(3), np.array([0.0, value], np.float32)])
     assert why in found
     assert bool(why) == bool(found)

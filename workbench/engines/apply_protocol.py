@@ -120,7 +120,8 @@ class Application(Protocol):
         Args:
             seed: Of the inputs.
             each_kernel: Also run each kernel with a schedule on the untuned model's tensors, call by call.
-            random_weights: Run both with random weights in place of the model's own, for models whose own make outputs that prove little.
+            random_weights: Run both with random weights in place of the model's own, for models whose own make outputs that prove little. Where
+                values overflow with them, nothing is compared, and `OutputsCompared.says_nothing` says so.
         """
         ...
 

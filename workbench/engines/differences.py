@@ -91,6 +91,12 @@ def output_name(place: int, *, random_weights: bool) -> str:
     return f"output {place}{' with random weights' if random_weights else ''}"
 
 
+def overflow(outputs: Sequence[Array]) -> str:
+    """Why random weights do not suit a model: where values overflow, the order of a sum decides what is finite; empty if they suit it."""
+    floats = [array.astype(np.float64) for array in outputs if array.dtype.kind in "fV"]
+    return "" if all(np.isfinite(array).all() for array in floats) else "some outputs of the untuned model are not finite"
+
+
 def why_it_says_nothing(outputs: Sequence[Array]) -> str:
     """Why it proves little that other outputs agree with these; empty if it does prove something."""
     if all(array.size == 0 for array in outputs):

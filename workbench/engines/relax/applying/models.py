@@ -14,7 +14,7 @@ from tvm import relax
 from workbench.analysis.tolerance import tolerance
 from workbench.engines.apply_protocol import OutputsCompared, Round
 from workbench.engines.arrays import Array, poisoned
-from workbench.engines.differences import UNTUNED, model_tolerance, output_name, tensor_difference, why_it_says_nothing
+from workbench.engines.differences import UNTUNED, model_tolerance, output_name, overflow, tensor_difference, why_it_says_nothing
 from workbench.engines.onnx_reference import compared_with_onnxruntime
 from workbench.engines.relax.applying.announcing import announce
 from workbench.engines.relax.hook_cost import HookCost, measure_hook_cost
@@ -104,6 +104,8 @@ class Models:
         arguments = on_device(self.lowered, self.device, seed=seed, weights=random_parameters(self.lowered, seed=seed) if random_weights else None)
         beside = _Beside(self, seed) if each_kernel else None
         expected = self._outputs(0, arguments, ignore_call if beside is None else beside.after_call)
+        if random_weights and (why := overflow(expected)):
+            return OutputsCompared((), says_nothing=why)
         found = self._outputs(1, arguments)
         outputs = [
             tensor_difference(got, want, self.tolerance, place=output_name(place, random_weights=random_weights), against=UNTUNED, seed=seed)
