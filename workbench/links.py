@@ -147,7 +147,7 @@ def difference_note(profile: Profile) -> str:
 
 def resolution_note(profile: Profile) -> str:
     """A sentence on the rows that are too short for their time to be told from the instrument's own; empty if there are none."""
-    short = sum(row.time_us is not None and row.time_us <= profile.resolution_us for row in profile.kernel_rows)
+    short = sum(row.time_us is not None and profile.resolved_us(row.time_us) is None for row in profile.kernel_rows)
     if not short or not profile.resolution_us:
         return ""
     rows, their = ("row is", "its") if short == 1 else ("rows are", "their")

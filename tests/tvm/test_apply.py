@@ -368,7 +368,7 @@ def test_a_schedule_that_only_other_weights_show_to_be_wrong_is_found_with_rando
         assert (own.wrong, [item.passed for item in own.outputs]) == ((), [True])
         found = outputs_of_a_planted(session, task, compute_something_else, tmp_path, random_weights=True)
     assert not found.says_nothing
-    assert [item.kernel for item in found.wrong] == [name]
+    assert [(item.kernel, item.what) for item in found.wrong] == [(name, "output 0 with random weights")]
 
 
 def test_where_random_weights_overflow_nothing_is_compared_and_agreement_still_proves_little(tmp_path: Path) -> None:

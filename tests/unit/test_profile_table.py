@@ -152,3 +152,8 @@ def test_a_message_that_no_view_sends_is_ignored(table: ProfileTable) -> None:
 
 def test_the_table_takes_the_whole_width(table: ProfileTable) -> None:
     assert table.layout.width == "100%"
+
+
+def test_times_that_are_noise_are_said_to_be_such() -> None:
+    profile = replace(profile_of(3), resolution_us=1e6)
+    assert any("shorter than what timing one call can tell apart" in note for note in snapshot(profile, {})["header"]["notes"])

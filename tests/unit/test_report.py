@@ -208,6 +208,12 @@ def test_once_the_winners_are_applied_the_measured_times_take_the_place_of_the_f
     assert "onnxruntime: agrees" in read.text
 
 
+def test_times_that_are_noise_are_said_to_be_such(searched: SessionDirectory) -> None:
+    content = read_content(searched, version="1")
+    noisy = replace(content, profile=replace(content.profile, resolution_us=1e6))
+    assert "shorter than what timing one call can tell apart" in Reader(page(noisy)).text
+
+
 def test_an_agreement_that_proves_little_says_so(searched: SessionDirectory) -> None:
     content = read_content(searched, version="1")
     verification = Verification(

@@ -117,6 +117,13 @@ def test_totals_and_notes_stand_under_the_rows() -> None:
     assert "note: random weights" in text
 
 
+def test_every_view_says_which_times_are_noise() -> None:
+    profile = replace(make_profile(["conv", "dense"]), resolution_us=1e6)
+    said = "2 kernel rows are shorter than what timing one call can tell apart"
+    for text in (shown(profile_table(profile)), shown(task_table(profile)), profile_csv(profile), tasks_csv(profile)):
+        assert said in text
+
+
 @pytest.mark.parametrize("unmeasured", ["", "no CUDA device"])
 def test_every_view_carries_the_notes(unmeasured: str) -> None:
     profile = make_profile(["conv", "dense"], unmeasured=unmeasured)

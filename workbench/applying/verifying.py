@@ -40,10 +40,10 @@ class Verifier:
             scheduled: The kernels with a schedule, by name.
         """
         outputs: list[Difference] = []
-        with_others: list[Difference] = []  # with random weights
+        random_outputs: list[Difference] = []
         wrong: list[Difference] = []
         checked = 0
-        says_nothing = with_random_weights = ""
+        says_nothing = said_of_random = ""
         for place, seed in enumerate(self.seeds):
             self.on_progress(f"verify: inputs of seed {seed}", place / len(self.seeds))
             found = self._compared(application, seed, each_kernel=place == 0 and bool(scheduled), random_weights=False)
@@ -58,12 +58,12 @@ class Verifier:
             found = self._compared(application, self.seeds[0], each_kernel=bool(scheduled), random_weights=True)
             if isinstance(found, Failed):
                 return self._crashed(found, scheduled, outputs)
-            with_random_weights, says_nothing = _said_of_random_weights(found, says_nothing)
-            with_others.extend(found.outputs)
+            said_of_random, says_nothing = _said_of_random_weights(found, says_nothing)
+            random_outputs.extend(found.outputs)
             wrong.extend(found.wrong)
         beside, said = self._beside_onnxruntime(application)
-        verification = _verification(self.seeds, outputs, with_others, wrong, beside, checked=checked, says_nothing=says_nothing)
-        return replace(verification, onnxruntime=said, random_weights=with_random_weights)
+        verification = _verification(self.seeds, outputs, random_outputs, wrong, beside, checked=checked, says_nothing=says_nothing)
+        return replace(verification, onnxruntime=said, random_weights=said_of_random)
 
     def _compared(self, application: Application, seed: int, *, each_kernel: bool, random_weights: bool) -> OutputsCompared | Failed:
         """One set of inputs; if the outputs differ, once more with every kernel alone."""
@@ -106,14 +106,14 @@ def _largest_text(found: OutputsCompared) -> str:
 def _verification(
     seeds: tuple[int, ...],
     outputs: list[Difference],
-    with_others: list[Difference],
+    random_outputs: list[Difference],
     wrong: list[Difference],
     beside: list[Difference],
     *,
     checked: int,
     says_nothing: str,
 ) -> Verification:
-    differing = [item for item in (*outputs, *with_others) if not item.passed]
+    differing = [item for item in (*outputs, *random_outputs) if not item.passed]
     foreign = [item for item in beside if not item.passed]
     faulty = tuple(dict.fromkeys(item.kernel for item in wrong))
     return Verification(
@@ -121,7 +121,7 @@ def _verification(
         seeds=seeds,
         max_abs_err=_largest([item.max_abs for item in outputs]),
         max_rel_err=_largest([item.max_rel for item in outputs]),
-        differences=(*outputs, *with_others, *beside, *wrong[:_MOST_FAULTS]),
+        differences=(*outputs, *random_outputs, *beside, *wrong[:_MOST_FAULTS]),
         kernels_checked=checked,
         faulty=faulty,
         reason=_reason(differing, wrong, foreign) or (f"agreement proves little: {says_nothing}" if says_nothing else ""),

@@ -143,7 +143,8 @@ class RelayApplication:
             for place in range(count):
                 found, expected = next(pairs)
                 own = tolerance(str(expected.dtype), self._facts(kernel).reduction)
-                item = tensor_difference(found, expected, own, place=f"output {place}", against=UNTUNED, seed=seed, kernel=kernel, row=row)
+                name = output_name(place, random_weights=random_weights)
+                item = tensor_difference(found, expected, own, place=name, against=UNTUNED, seed=seed, kernel=kernel, row=row)
                 wrong.extend([] if item.passed else [item])
         return OutputsCompared(outputs, tuple(wrong), len(answer.value["calls"]), why_it_says_nothing([expected for _, expected in ends]))
 

@@ -35,11 +35,12 @@ class _Beside:
         wrong: Outputs that differ.
     """
 
-    def __init__(self, models: Models, seed: int) -> None:
+    def __init__(self, models: Models, seed: int, *, random_weights: bool) -> None:
         self.checked = 0
         self.wrong: list[Difference] = []
         self._models = models
         self._seed = seed
+        self._random_weights = random_weights
 
     def after_call(self, row: int, symbol: str, given: tuple[Any, ...]) -> None:
         """Compare one call."""
@@ -57,7 +58,7 @@ class _Beside:
         for place, (got, want) in enumerate(zip(again, results, strict=True)):
             array = want.numpy()
             allowed = tolerance(str(array.dtype), self._models.reductions[symbol])
-            name = f"output {place}"
+            name = output_name(place, random_weights=self._random_weights)
             found = tensor_difference(got.numpy(), array, allowed, place=name, against=UNTUNED, seed=self._seed, kernel=symbol, row=row)
             if not found.passed:
                 self.wrong.append(found)
@@ -102,7 +103,7 @@ class Models:
     def compare_outputs(self, seed: int, *, each_kernel: bool, random_weights: bool) -> OutputsCompared:
         """Run both on random inputs; see `workbench.engines.apply_protocol.Application.compare_outputs`."""
         arguments = on_device(self.lowered, self.device, seed=seed, weights=random_parameters(self.lowered, seed=seed) if random_weights else None)
-        beside = _Beside(self, seed) if each_kernel else None
+        beside = _Beside(self, seed, random_weights=random_weights) if each_kernel else None
         expected = self._outputs(0, arguments, ignore_call if beside is None else beside.after_call)
         if random_weights and (why := overflow(expected)):
             return OutputsCompared((), says_nothing=why)
